@@ -164,7 +164,7 @@ def _solve_and_report(
 
 
 def _second_objective(arguments: argparse.Namespace) -> str | None:
-    """Return what `SolveRequest.then` is: the other objective unless told; a choice for all layers has none."""
+    """Return what `SolveRequest.then` is: by default the other objective; a choice for all layers has none."""
     from cpsat_pim.mapper.search import OTHER
 
     if arguments.then == "none" or arguments.share is not None:

@@ -35,9 +35,9 @@ def test_one_node_is_what_run_says(chain, tmp_path, capsys, objective, figure):
     assert plan["predicted"][figure] == run["totals"][figure]
     assert plan["predicted"]["message_bytes"] == plan["predicted"]["dram_columns"] == 0
     assert main(["plan", chain, "--arch", "default", "--replay", str(planned), "--simulate"]) == 0
-    told = capsys.readouterr()
-    assert f"latency {plan['predicted']['latency_cycles']} cycles" in told.out
-    assert "every other figure is equal" in told.err
+    printed = capsys.readouterr()
+    assert f"latency {plan['predicted']['latency_cycles']} cycles" in printed.out
+    assert "every other figure is equal" in printed.err
 
 
 def test_plan_on_nodes_with_one_bank_is_what_is_simulated(chain, tmp_path, capsys):
@@ -52,18 +52,18 @@ def test_interrupted_search_ends_with_130(chain, monkeypatch, capsys):
     """A stop before anything is solved leaves no plan, and one later leaves the plan of what was solved."""
     monkeypatch.setattr("cpsat_pim.planner.nodes.workers.Workers.run", lambda self, *rest: self.stop.set())
     assert main(["plan", chain, "--arch", "default", "--array", "1x2", "--objective", "latency"]) == 130
-    told = capsys.readouterr()
-    assert "UNKNOWN: latency -, lower bound" in told.out
-    assert "no plan was found in time" in told.err
+    printed = capsys.readouterr()
+    assert "UNKNOWN: latency -, lower bound" in printed.out
+    assert "no plan was found in time" in printed.err
 
 
 def test_weights_that_do_not_fit_are_said_at_once(chain, capsys):
     """64 weights, 32 inputs and the 64 outputs of the first layer take 160 bytes, so 80 on each of two nodes."""
     words = ["--arch", "default", "--array", "1x2", "--capacity", "79"]
     assert main(["plan", chain, *words]) == 1
-    told = capsys.readouterr().err
-    assert "no plan fits the 79 bytes of a node: " in told
-    assert "take at least 80 on each of 2 nodes" in told
+    printed = capsys.readouterr().err
+    assert "no plan fits the 79 bytes of a node: " in printed
+    assert "take at least 80 on each of 2 nodes" in printed
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def figures(phase):
 @pytest.mark.parametrize("interconnect", ["mesh", "host"])
 @pytest.mark.parametrize("name", ["chain", "product"])
 def test_homes_on_the_array_and_on_its_first_column_cost_what_single_phases_do(name, interconnect):
-    """Homes of two regions in one table are told apart, for both operands of a product."""
+    """A table over homes of two regions has what each of them costs by itself, for both operands of a product."""
     graph = build_graph(Network(name="n", layers=NETWORKS[name]))
     array = NodeArray(rows=2, cols=2, node=NODE, flit_bytes=2, interconnect=interconnect)
     space = Space(dims=1, layouts=("BCHW",), home_columns=True)

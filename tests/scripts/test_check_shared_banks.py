@@ -29,6 +29,6 @@ def test_a_difference_ends_with_1_and_is_printed(
     monkeypatch.setattr("sys.argv", ["check_shared_banks", "--count", "5"])
     monkeypatch.setattr(module, "differences", lambda *figures: ["row_activations: 3, simulated 4"])
     assert module.main() == 1
-    told = capsys.readouterr().out
-    assert "row_activations: 3, simulated 4" in told
-    assert "MappedLayer(" in told
+    printed = capsys.readouterr().out
+    assert "row_activations: 3, simulated 4" in printed
+    assert "MappedLayer(" in printed
