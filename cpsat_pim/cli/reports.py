@@ -98,11 +98,11 @@ def charts_writer(documents: "Documents") -> Callable[[str], None]:
 
 
 def check_page(path: str | None) -> None:
-    """Check that a page can be drawn and written, if one is requested."""
-    from cpsat_pim.report.html import check_plotting
-
+    """Check that a page can be drawn and written, if one is requested; only then is what draws it imported."""
     check_outputs(path)
     if path is not None:
+        from cpsat_pim.report.html import check_plotting
+
         read_input(check_plotting)
 
 
