@@ -107,6 +107,18 @@ def _keys(call: Call, heads: int) -> tuple[Shape, Shape]:
     return with_heads(key, heads), with_heads(call.shape(2), heads)
 
 
+def _packed_heads(call: Call) -> Heads:
+    """`PackedMultiHeadAttention`: as `PackedAttention` without a projection; the fifth input has a row per sequence."""
+    batch, rows = call.shape(4)
+    heads = int(call.given["num_heads"])
+    query = call.shape(0)
+    if len(query) == 4:  # [all rows, heads, 3, channels]
+        one: Shape = (batch, heads, rows, query[3])
+        return Heads(query=one, key=one, value=one)
+    of_query, of_key, of_value = ((batch, heads, rows, call.shape(index)[1] // heads) for index in range(3))
+    return Heads(query=of_query, key=of_key, value=of_value)
+
+
 def _grouped(call: Call) -> Heads:
     """`GroupQueryAttention`: heads adjacent within rows; keys and values may follow the queries in the same rows."""
     heads, shared = int(call.given["num_heads"]), int(call.given["kv_num_heads"])
@@ -132,6 +144,7 @@ ATTENTIONS = {
     "Attention": Form(read=lambda c: _projected(c, 4, 6), projection=1, past=(4,), joint_present=True),
     "QAttention": Form(read=lambda c: _projected(c, 8, None), projection=1, past=(8,), joint_present=True),
     "PackedAttention": Form(read=_packed_rows, projection=1),
+    "PackedMultiHeadAttention": Form(read=_packed_heads),
     "MultiHeadAttention": Form(read=lambda c: _multi_head(c, 6, 8), past=(6, 7)),
     "DecoderMaskedMultiHeadAttention": Form(read=lambda c: _multi_head(c, 5, 7), past=(5, 6)),
     "GroupQueryAttention": Form(read=_grouped, past=(3, 4)),
@@ -147,7 +160,7 @@ def attention_shapes(call: Call) -> list[Shape | None]:
     heads = form.read(call)
     batch, number, rows, _ = heads.query
     width = number * heads.value[3]
-    if call.kind.endswith("PackedAttention"):
+    if call.kind.startswith(f"{VENDOR}Packed"):
         return [(call.shape(0)[0], width)]
     out = (batch, rows, width)
     if form.joint_present:

@@ -14,7 +14,7 @@ from cpsat_pim.importers.binding import check_bound
 from cpsat_pim.importers.builder import FED, NetworkBuilder, Parts
 from cpsat_pim.importers.onnx_call import kind_of
 from cpsat_pim.importers.onnx_control import CONTROL
-from cpsat_pim.importers.onnx_operators import JOINING, PASSING, WITHOUT_DATA
+from cpsat_pim.importers.onnx_operators import JOINING, PASSING, SUMS, WITHOUT_DATA
 from cpsat_pim.importers.onnx_products import PRODUCTS, Product, product_sum
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, is_scalar, open_dims
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name, reads
@@ -171,7 +171,7 @@ class _Trace:
         """Add a product, including its bias or mask; skip it if it is not a layer."""
         build, macs = PRODUCTS.get(kind), None
         try:
-            if kind == "ReduceSum":
+            if kind in SUMS:
                 added = product_sum(Product(self.tensors, node))
                 return self._builder.merge(*read) if added is None else added
             if build is not None:

@@ -25,8 +25,8 @@ OptionalGetElement
 """
 _REDUCING = """
 ArgMax ArgMin AveragePool CumProd CumSum GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxRoiPool
-MaxUnpool NonMaxSuppression NonZero ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
-ReduceProd ReduceSumSquare RoiAlign TopK Unique
+MaxUnpool NonMaxSuppression NonZero ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMin ReduceProd
+ReduceSumSquare RoiAlign TopK Unique
 """
 _NORMALISING = """
 BatchNormalization GroupNormalization Hardmax InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization
@@ -52,6 +52,9 @@ PASSING = frozenset(
         *(VENDOR + kind for kind in _VENDOR.split()),
     ]
 )
+
+#: Operators that add along axes; of an element-wise product they make a layer.
+SUMS = frozenset(("ReduceSum", "ReduceMean"))
 
 #: Operators whose result consists of their operands side by side.
 JOINING = frozenset(("Concat", f"{VENDOR}QLinearConcat"))

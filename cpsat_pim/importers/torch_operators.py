@@ -35,6 +35,9 @@ _QUANTISING = "quantized_decomposed"
 #: Operators that must not be decomposed: some would become sums of element-wise products and be lost.
 KEPT = (*_CONVOLUTIONS, *_TRANSPOSED_CONVOLUTIONS, *_OPERANDS, "einsum", _ATTENTION, *RECURRENT, _GROUPED, *_UNMAPPED)
 
+#: Operators that add along axes; of an element-wise product they make a layer.
+_SUMS = frozenset(("sum", "mean"))
+
 #: Operators whose result does not depend on the network's input data.
 _WITHOUT_DATA = {
     "arange", "empty", "empty_like", "empty_strided", "fill", "full", "full_like", "rand", "rand_like", "randint",
@@ -100,6 +103,8 @@ class Trace:
             return self._builder.merge(*read)
         if kind == "cat":
             return self._builder.concatenate(read)
+        if kind in _SUMS and (added := self._product_sum(kind, node)) is not None:
+            return added
         if kind in _PASSING or operator.is_view or _PASSING_TAGS & set(operator.tags):
             return self._builder.merge(*read)
         return self._product(kind, node, read)
@@ -124,6 +129,19 @@ class Trace:
         except Unmappable as reason:
             kind, macs = f"{kind} ({reason})", reason.macs
         return self._builder.skip(kind, self._name(node, kind.partition(" ")[0]), *read, macs=macs)
+
+    def _product_sum(self, kind: str, node: Node) -> Parts | None:
+        """Add a sum whose terms are element-wise products of two tensors; None if the node is none.
+
+        The square of a tensor is no product of two: sums of squares belong to normalisations.
+        """
+        given = _arguments(node)
+        factors, axes = _factors(given["self"]), given.get("dim")
+        if factors is None:
+            return None
+        axes = axes if isinstance(axes, list | tuple) and axes else [*range(len(self._shape(given["self"])))]
+        left, right = (self._operand(factor) for factor in factors)
+        return self._builder.product_sum(self._name(node, kind), left, right, axes)
 
     def _convolution(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
         data, weight = self._operand(given["input"]), self._operand(given["weight"])
@@ -244,6 +262,15 @@ def _arguments(node: Node) -> dict[str, Any]:
     declared = node.target._schema.arguments
     given: dict[str, Any] = {argument.name: argument.default_value for argument in declared}
     return {**given, **dict(zip(given, node.args, strict=False)), **node.kwargs}
+
+
+def _factors(node: Any) -> tuple[Node, Node] | None:
+    """Return the two different tensors whose element-wise product a node is; None if it is none."""
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.name != "aten::mul":
+        return None
+    left, right = node.args
+    is_product = isinstance(left, Node) and isinstance(right, Node) and left is not right
+    return (left, right) if is_product else None
 
 
 def _each(value: Any, axes: int) -> list[int]:

@@ -84,13 +84,41 @@ def test_loop_whose_sizes_grow_is_followed_trip_by_trip(save):
     assert [entry.workload.P for entry in network.layers] == [1, 2, 3]
 
 
-def test_sum_of_a_product_is_a_layer_and_a_sum_of_squares_is_none(save):
-    """6 x 5 results of 8 terms each; the norm of a tensor belongs to a normalisation."""
+@pytest.mark.parametrize("adding", ["ReduceSum", "ReduceMean"])
+def test_sum_of_a_product_is_a_layer_and_a_sum_of_squares_is_none(save, adding):
+    """6 x 5 results of 8 terms each, added or averaged; the norm of a tensor belongs to a normalisation."""
     nodes = [
         node("Mul", "a w", "terms"),
-        node("ReduceSum", "terms last", "sum", keepdims=0),
+        node(adding, "terms last", "sum", keepdims=0),
         node("Mul", "sum sum", "squares"),
-        node("ReduceSum", "squares last", "norm"),
+        node(adding, "squares last", "norm"),
     ]
     file = save(nodes, [value("a", 6, 1, 8)], [weight("w", 1, 5, 8), integers("last", -1)])
     assert layers(imported(file)) == layer("sum", P=6, C=8, K=5)
+
+
+def test_gate_over_channels_before_a_pooling_is_no_layer(save):
+    """The gate of a squeeze-and-excitation block has no axis that the mean adds along."""
+    nodes = [
+        node("Mul", "a gate", "gated"),
+        node("ReduceMean", "gated space", "mean", keepdims=0),
+        node("MatMul", "mean w", "fc"),
+    ]
+    inputs = [value("a", 1, 8, 6, 6), value("gate", 1, 8, 1, 1)]
+    assert layers(imported(save(nodes, inputs, [weight("w", 8, 4), integers("space", 2, 3)]))) == layer("fc", C=8, K=4)
+
+
+def test_attention_over_packed_sequences_counts_each_sequence_at_its_full_length(save):
+    """Two sequences of up to 3 rows in 2 heads of 4 channels, stored as 6 rows; what is behind it has its shape."""
+    read = ["q", "k", "v", "", "offsets", "lengths"]
+    nodes = [
+        helper.make_node("PackedMultiHeadAttention", read, ["a"], "a", domain="com.microsoft", num_heads=2),
+        node("MatMul", "a w", "fc"),
+    ]
+    rows = [value(name, 6, 8) for name in "qkv"]
+    file = save(nodes, [*rows, value("offsets", 2, 3), value("lengths", 3)], [weight("w", 8, 5)])
+    assert [(entry.name, entry.workload.macs) for entry in imported(file).layers] == [
+        ("a.scores", 2 * 2 * 3 * 4 * 3),
+        ("a.context", 2 * 2 * 3 * 3 * 4),
+        ("fc", 6 * 8 * 5),
+    ]

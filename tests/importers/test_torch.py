@@ -203,6 +203,12 @@ def test_recurrent_layers_are_an_input_and_a_recurrent_part():
     assert list(counts.values()) == [1, 7, 2, 14, 2, 14]
 
 
+def test_sum_of_a_product_is_a_layer_and_a_sum_of_squares_is_none():
+    """Three rows of 8 channels times 8 x 5 weights, and three products of rows; `2 * x` and `x * x` are no products."""
+    expected = layer("sum", P=3, C=8, K=5) | layer("mean", C=8, G=3)
+    assert layers(imported("products")) == expected
+
+
 def test_tensor_made_in_forward_is_where_the_parameters_are():
     """The product of the zero state is one of constants, which is computed beforehand: 3 of 4 steps remain."""
     assert imported("state_in_forward", steps=4).total_macs == 3 * 3 * 6 * 6

@@ -194,6 +194,24 @@ def partly_named() -> tuple[nn.Module, tuple[torch.Tensor], dict[str, torch.Tens
     return Named(), (torch.randn(2, 8),), {"mask": torch.ones(2, 8)}
 
 
+class Products(nn.Module):
+    """Element-wise products whose sum or mean contracts an axis of both, and some that contract none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(8, 5))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """A product with weights, a product of rows, squares, and a scaled tensor."""
+        weighted = (x.unsqueeze(-1) * self.weight).sum(1)
+        return weighted.mean() + (x * y).mean(-1).sum() + (x * x).mean(-1).sum() + (2 * x).sum()
+
+
+def products() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
+    """Three rows of 8 channels."""
+    return Products(), (torch.randn(3, 8), torch.randn(3, 8))
+
+
 def bilinear() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
     """What cannot be mapped: a product of three operands. A layer reads it."""
 
