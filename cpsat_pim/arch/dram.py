@@ -8,6 +8,8 @@ from cpsat_pim.base.units import measured_in
 from cpsat_pim.base.validate import not_negative, or_none, positive
 
 _CYCLES = measured_in("cycle")
+#: Refreshes are microseconds apart: fewer cycles than these are those of a clock in a wrong unit.
+_LEAST_TREFI_CYCLES = 10
 
 
 @frozen(kw_only=True)
@@ -67,7 +69,8 @@ class DramTimings:
         if (self.tRFC is None) != (self.tREFI is None):
             yield "tRFC, tREFI: must be given both, or neither"
         if self.tRFC is not None and self.tREFI is not None and self.tRFC >= self.tREFI:
-            yield f"tRFC: must be less than tREFI = {self.tREFI} (got {self.tRFC})"
+            is_slow = "; is the unit of the clock right?" if self.tREFI < _LEAST_TREFI_CYCLES else ""
+            yield f"tRFC: must be less than tREFI = {self.tREFI} (got {self.tRFC}){is_slow}"
         for name, rows in (("tRRD", 1), ("tFAW", 4)):
             cycles, most = getattr(self, name), rows * self.least_run
             if cycles is not None and cycles > most:

@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.mapper.result.document import useful_macs
+from cpsat_pim.report.format import visible
 
 Row = dict[str, Any]
 
@@ -93,8 +94,7 @@ def _safe(row: Row) -> Row:
 
 def _plain_text(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula, with control characters shown as escapes."""
-    text = f"'{text}" if text.startswith(_FORMULA) else text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return visible(f"'{text}" if text.startswith(_FORMULA) else text)
 
 
 #: The columns of a layer that is not solved.

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from cpsat_pim.base.extras import import_extra
 from cpsat_pim.base.files import file_stem, replacing_bytes
+from cpsat_pim.report.format import visible
 
 #: The colours of `page/page.css` in the light theme, by their names there.
 COLOURS = {
@@ -159,8 +160,8 @@ def _legend_rows(chart: Chart) -> int:
 
 
 def _literal(text: str) -> str:
-    """Return a text that matplotlib does not read as mathematics."""
-    return text.replace("$", r"\$")
+    """Return a text that matplotlib does not read as mathematics, with control characters as escapes."""
+    return visible(text).replace("$", r"\$")
 
 
 def _names(axis: Any, names: Sequence[str], shift: float = 0, **style: Any) -> None:

@@ -13,6 +13,11 @@ EMPTY = "-"
 _PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9))
 
 
+def visible(text: str) -> str:
+    """Return a line with control characters as escapes: a name from a file must not command the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def format_energy(energy_fj: int) -> str:
     """Format an energy with four digits in nJ, uJ or mJ."""
     for unit, size in (("mJ", FJ_PER_NJ * 10**6), ("uJ", FJ_PER_NJ * 10**3), ("nJ", FJ_PER_NJ)):

@@ -23,8 +23,9 @@ from cpsat_pim.report.format import (
     format_layouts,
     format_machine,
     format_si,
+    visible,
 )
-from cpsat_pim.report.text import print_fitted, print_plain, visible
+from cpsat_pim.report.text import print_fitted, print_plain
 from cpsat_pim.workload import ConvWorkload
 
 _TO_THE_LEFT = ("point", "bound by", "flow", "layout I W O", "status")

@@ -14,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cpsat_pim.mapper.search import Progress
-from cpsat_pim.report.format import format_gap, format_objective
-from cpsat_pim.report.text import visible
+from cpsat_pim.report.format import format_gap, format_objective, visible
 
 _ROWS = 12
 #: Seconds until the first line where stderr is no terminal, and between lines. Short runs print none.

@@ -28,8 +28,9 @@ from cpsat_pim.report.format import (
     format_machine,
     format_si,
     format_tops,
+    visible,
 )
-from cpsat_pim.report.text import print_fitted, print_plain, visible
+from cpsat_pim.report.text import print_fitted, print_plain
 
 #: Longer names are shortened in the middle on a terminal.
 _NAME_WIDTH = 32

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cpsat_pim.evaluate.cost import Figures
+from cpsat_pim.report.format import visible
 
 #: Width for output that is not a terminal: enough for every table.
 PIPE_WIDTH = 1000
@@ -60,11 +61,6 @@ def _part_of(table: Table, indices: Sequence[int]) -> Table:
     part = Table(*columns, box=table.box, title=table.title, title_justify=table.title_justify, pad_edge=False)
     part.show_footer, part.rows = table.show_footer, table.rows
     return part
-
-
-def visible(text: str) -> str:
-    """Return a line with control characters as escapes: a name from a file must not command the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_comparison(console: Console, name: str, predicted: Figures, simulated: Figures) -> None:

@@ -119,6 +119,10 @@ def test_values_are_frozen(kind, valid, name, values):
             lambda: PIMArchitecture(dram_timings={"tRCDRD": 2, "tRP": 2, "tRTP": 0, "tCCD_L": 5}),
             "DramTimings.tCCD_L: must be at most tRCDRD + tRTP + tRP = 4 (got 5)",
         ),
+        (  # nanoseconds at 500 Hz, each rounded up to a cycle
+            lambda: PIMArchitecture(dram_timings={"tRFC": 1, "tREFI": 1}),
+            "DramTimings.tRFC: must be less than tREFI = 1 (got 1); is the unit of the clock right?",
+        ),
         (
             lambda: PIMArchitecture(dram_timings={"RL": 0, "tRCDRD": 3, "BL": 8, "tCCD_L": 8}),
             "DramTimings.tCCD_L: must be at most tRCDRD + RL + BL/2 = 7 (got 8)",

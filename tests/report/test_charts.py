@@ -79,3 +79,12 @@ def test_files_are_svg_and_pdf(tmp_path: Path) -> None:
     inline = inline_svg(found[0])
     assert inline.startswith("<svg")
     assert "var(--macs)" in inline
+
+
+def test_names_with_control_characters_are_drawn_as_escapes(tmp_path: Path) -> None:
+    """A name such as `a<ESC>[31m` is no mistake, and the font has no glyph for its escape character."""
+    data = document()
+    for layer in data["layers"]:
+        layer["name"] = f"\x1b[31m${layer['name']}$"
+    [path, _] = write_svgs(result_charts([("r.json", data)]), tmp_path)
+    assert "\\x1b[31m$a$" in path.read_text()
