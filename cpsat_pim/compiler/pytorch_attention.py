@@ -179,7 +179,7 @@ def _placed(found: FoundAttention, target: Target, tokens: range | None) -> Plac
 def _replace(found: FoundAttention, placed: PlacedAttention, target: Target) -> None:
     numbers = AttentionNumbers(placed, target)
     if len(found.nodes) == 1:
-        found.nodes[0].target = numbers.attention
+        found.nodes[0].target = numbers.attend
     else:
         found.nodes[0].target, found.nodes[1].target = numbers.transposed_scores, numbers.contexts
 
@@ -194,7 +194,7 @@ class AttentionNumbers:
     placed: PlacedAttention
     target: Target
 
-    def attention(
+    def attend(
         self,
         query: Any,
         keys: Any,
