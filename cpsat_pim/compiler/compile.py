@@ -14,7 +14,7 @@ from cpsat_pim.compiler.attention import (
 )
 from cpsat_pim.compiler.broadcast import compile_broadcast, lowered_of
 from cpsat_pim.compiler.dispatch.lengths import LengthSearch
-from cpsat_pim.compiler.host import A100_HBM3
+from cpsat_pim.compiler.host import host_of
 from cpsat_pim.compiler.language import Kernel, KernelMistake, shipped_kernel
 from cpsat_pim.compiler.lowering import Lowered, lower
 from cpsat_pim.compiler.lowering.contraction import compute_ticks
@@ -148,7 +148,7 @@ def _attention_plan(
             {"B": attention.heads, "N": attention.tokens, "K": attention.head_size}
         )
         equal = compare_on_numbers(product, contraction, lower(mapping, contraction, target), target)
-    host_ps = output_ps(attention.context, target, A100_HBM3, (1,) * len(CLASSES))
+    host_ps = output_ps(attention.context, target, host_of(target.device), (1,) * len(CLASSES))
     return simulated_plan(
         kernel,
         sizes,
