@@ -391,8 +391,8 @@ def test_a_statement_without_commands_runs_on_the_host(
     compared."""
     file = tmp_path / "mine.py"
     file.write_text(
-        '@kernel\ndef biggest(x: "B N") -> "B":\n    y = full(-1, B)\n    for b in range(B):\n        for n in range(N):\n'
-        "            y[b] = max(y[b], x[b, n])\n    return y\n"
+        '@kernel\ndef biggest(x: "B N") -> "B":\n    y = full(-1, B)\n    for b in range(B):\n'
+        "        for n in range(N):\n            y[b] = max(y[b], x[b, n])\n    return y\n"
     )
     plan = tmp_path / "plan.json"
     code, text = _run(capsys, f"{file}:biggest", "--sizes", "B=3,N=50", "--device", device, "--json", str(plan))
