@@ -195,7 +195,7 @@ def test_what_makes_no_sense_is_one_line(words: list[str], expected: str, capsys
     assert message.count("\n") == 1
 
 
-@pytest.mark.parametrize("device", ["attacc", "hbm-pim", "gddr6-aim"])
+@pytest.mark.parametrize("device", ["attacc", "gddr6-aim", "upmem"])
 def test_products_of_a_chain_have_their_energies(
     device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
