@@ -31,8 +31,13 @@ ATTACC, HBM_PIM = "attacc", "hbm-pim-hbm3"
 HEAD_SIZE = 128
 #: Channels of a stack, over which vectors and heads are distributed in the paper.
 CHANNELS = 16
+#: Tokens from a size of GEMV to the next: 16 channels of HBM-PIM hold 512 MiB of matrices, 38 x 104 tokens at most.
+GEMV_STEPS = {ATTACC: 128, HBM_PIM: 104}
 #: Sizes: heads, batch and tokens; the paper gives their numbers only.
-GEMVS = list(product((32, 64), (1, 2, 4, 8), range(128, 38 * 128 + 1, 128)))
+GEMVS = {
+    device: list(product((32, 64), (1, 2, 4, 8), range(step, 38 * step + 1, step)))
+    for device, step in GEMV_STEPS.items()
+}
 ATTENTIONS = list(product((32, 40, 52, 64), (1, 2), range(120, 34 * 120 + 1, 120)))
 VECTORS = list(product((1, 2, 4), range(256, 56 * 256 + 1, 256)))[:167]
 KERNELS = ("ATTN", "GEMV", "RED", "VA", "RELU")
@@ -138,7 +143,7 @@ def table_2(
     names = ("device", "kernel", "paper: cases", "best", "otherwise %", "cases", "drafts", "XGBoost: best")
     yield header(*names, "otherwise %", "s", "exact planner: best", "s")
     for device, name, cases, hits, otherwise in (line for line in TABLE_2 if line[1] in kernels):
-        given: list[Any] = {"ATTN": ATTENTIONS, "GEMV": GEMVS}.get(name, VECTORS)
+        given: list[Any] = {"ATTN": ATTENTIONS, "GEMV": GEMVS[device]}.get(name, VECTORS)
         assert len(given) == cases
         begun = time.process_time()
         sizes = [sized(device, name, size) for size in islice(given, 0, None, every)]

@@ -1,6 +1,8 @@
 """Compiles one kernel: parse, search, lower, simulate, execute."""
 
 from collections.abc import Mapping as Names
+from math import prod
+from typing import Any
 
 from attrs import evolve
 
@@ -24,7 +26,7 @@ from cpsat_pim.compiler.mapping.elementwise import elementwise_of
 from cpsat_pim.compiler.mistakes import CompilerDefect
 from cpsat_pim.compiler.plan import Plan
 from cpsat_pim.compiler.search import Optimum
-from cpsat_pim.compiler.search.objective import best_by, energy_fj, matrix_fj, matrix_ps, states_energies
+from cpsat_pim.compiler.search.objective import best_by, energy_fj, matrix_fj, matrix_ps, output_fj, states_energies
 from cpsat_pim.compiler.search.space import output_ps
 from cpsat_pim.compiler.simulated import simulated_plan
 from cpsat_pim.compiler.target import Target, target_of
@@ -162,7 +164,7 @@ def _attention_plan(
         )
         equal = compare_on_numbers(product, contraction, lower(mapping, contraction, target), target)
     host_ps = output_ps(attention.context, target, host_of(target.device), (1,) * len(CLASSES))
-    return simulated_plan(
+    plan = simulated_plan(
         kernel,
         sizes,
         target.device,
@@ -179,3 +181,21 @@ def _attention_plan(
         walked=0,
         functional=equal,
     )
+    return evolve(plan, **_attention_energy(plan, attention, target))
+
+
+def _attention_energy(plan: Plan, attention: Attention, target: Target) -> dict[str, Any]:
+    """The energy of all commands that have one, as the simulator counts them, and a remark that the softmax has none;
+    nothing if the device file states no energies."""
+    if not states_energies(target):
+        return {}
+    counted = sum(
+        count * (target.device.commands[target.device.command(name)].energy_fj or 0)
+        for name, count in plan.commands.items()
+    )
+    used = prod(plan.mappings["score"].splits)
+    energy = counted * used + output_fj(attention.context, target, (1,) * len(CLASSES))
+    return {
+        "energy_fj": energy,
+        "remarks": (*plan.remarks, "the energy is that of the DRAM commands: no source states that of the softmax"),
+    }

@@ -1,5 +1,7 @@
 """HBM-PIM, AiM and UPMEM: energies against the simulator's commands, bounds, and the objectives energy and packing."""
 
+import json
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -7,8 +9,11 @@ import numpy as np
 import pytest
 
 from cpsat_pim.cli import main
+from cpsat_pim.compiler.attention import Attention
 from cpsat_pim.compiler.broadcast import lowered_of
 from cpsat_pim.compiler.compile import compile_kernel
+from cpsat_pim.compiler.coupling.attention import _groups_fj
+from cpsat_pim.compiler.dispatch.lengths import LengthSearch
 from cpsat_pim.compiler.language import Kernel, shipped_kernel
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
@@ -22,6 +27,8 @@ from cpsat_pim.compiler.search.bank_mode import best_bank_mapping, best_elementw
 from cpsat_pim.compiler.search.broadcast import cuts_of
 from cpsat_pim.compiler.search.goal import Goal
 from cpsat_pim.compiler.search.in_order import best_in_order
+from cpsat_pim.compiler.search.objective import output_fj
+from cpsat_pim.compiler.target import target_of
 from cpsat_pim.device import Device, read_device
 from cpsat_pim.device.rules import rules_of
 from tables.commands.window import NOT_EXACT
@@ -186,3 +193,41 @@ def test_what_makes_no_sense_is_one_line(words: list[str], expected: str, capsys
     message = capsys.readouterr().err
     assert expected in message
     assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize("device", ["attacc", "gddr6-aim", "upmem"])
+def test_products_of_a_chain_have_their_energies(
+    device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each product of two has the energy that it has if it is compiled by itself."""
+    file, plan = tmp_path / "two.py", tmp_path / "plan.json"
+    file.write_text(
+        '@kernel\ndef gemm(w: "N K", x: "B K") -> "B N":\n    y = zeros(B, N)\n    for b in range(B):\n'
+        "        for n in range(N):\n            for k in range(K):\n                y[b, n] += w[n, k] * x[b, k]\n"
+        '    return y\n\n\n@kernel\ndef two(w: "N K", v: "M N", x: "B K") -> "B M":\n    h = gemm(w, x)\n'
+        "    return gemm(v, h)\n"
+    )
+    sizes = "B=2,N=2048,K=3000,M=1024"
+    assert main(["compile", f"{file}:two", "--sizes", sizes, "--device", device, "--json", str(plan)]) == 0
+    chain = [one["energy_fj"] for one in json.loads(plan.read_text())["statements"]]  # None on the host
+    alone = []
+    for one in ("B=2,N=2048,K=3000", "B=2,N=1024,K=2048"):
+        assert main(["compile", "gemm", "--sizes", one, "--device", device, "--json", str(plan)]) == 0
+        alone.append(json.loads(plan.read_text())["energy_fj"])
+    assert chain[0] is not None
+    assert all(one in (None, single) for one, single in zip(chain, alone, strict=True))
+    assert "uJ of the device's commands" in capsys.readouterr().out
+
+
+def test_attention_has_the_energy_of_its_dram_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the simulator counts gives the sum that the groups of both products give, without the softmax."""
+    plan = tmp_path / "plan.json"
+    words = ["compile", "attention", "--sizes", "B=3,N=100,K=64", "--channels", "2", "--json", str(plan)]
+    assert main(words) == 0
+    assert "the energy is that of the DRAM commands" in capsys.readouterr().out
+    target, attention = target_of(read_device("attacc")), Attention(3, 100, 64)
+    search = LengthSearch(3, 64, target, 2)
+    mapping = search.best(100).mapping
+    channel = _groups_fj(search, search.groups(100, mapping), mapping, target)
+    wanted = channel * mapping.score.splits[0] + output_fj(attention.context, target, (1, 1, 1, 1))
+    assert json.loads(plan.read_text())["energy_fj"] == wanted

@@ -7,9 +7,12 @@ from cpsat_pim.compiler.chain.model import choose
 from cpsat_pim.compiler.chain.numbers import compare_chain, compare_statement
 from cpsat_pim.compiler.chain.plan import ChainPlan, Line
 from cpsat_pim.compiler.chain.statements import Part, parts_of
-from cpsat_pim.compiler.language import Kernel
+from cpsat_pim.compiler.language import Kernel, KernelMistake
 from cpsat_pim.compiler.lowering import Lowered
+from cpsat_pim.compiler.mapping import Mapping, contraction_of
 from cpsat_pim.compiler.mistakes import CompilerDefect
+from cpsat_pim.compiler.search.objective import energy_fj
+from cpsat_pim.compiler.target import target_of
 from cpsat_pim.device import Device
 from cpsat_pim.device.rules import rules_of
 from tracesim.commands import simulate
@@ -32,7 +35,8 @@ def compile_chain(
     chosen = choice.chosen
     simulated = [_simulated(*pair, device) for pair in zip(parts, chosen, strict=True)]
     functional = [compare_statement(*pair, device) for pair in zip(parts, chosen, strict=True)]
-    lines = tuple(map(Line, choices, chosen, simulated, functional))
+    energies = [_energy_fj(*pair, device) for pair in zip(parts, chosen, strict=True)]
+    lines = tuple(map(Line, choices, chosen, simulated, functional, energies))
     return ChainPlan(
         kernel=kernel.name,
         sizes=sizes,
@@ -65,3 +69,18 @@ def _simulated(part: Part, candidate: Candidate, device: Device) -> int:
     if plain != candidate.ticks:
         raise CompilerDefect(f"{part.kernel.name}: {candidate.ticks} ticks predicted, {plain} simulated")
     return int(refreshed)
+
+
+def _energy_fj(part: Part, candidate: Candidate, device: Device) -> int | None:
+    """Femtojoules of a statement's commands in all channels that it uses; None on the host, or if they are not
+    stated."""
+    if candidate.place != PIM:
+        return None
+    lowered = lowered_part(part, candidate.mapping, device)
+    try:
+        if isinstance(lowered, Lowered) and isinstance(candidate.mapping, Mapping):
+            contraction = contraction_of(part.kernel, part.statement).with_hull(candidate.mapping.hull)
+            return energy_fj(candidate.mapping, contraction, target_of(device))
+        return int(lowered.channel_fj * sum(1 for _ in lowered.channels()))
+    except KernelMistake:
+        return None

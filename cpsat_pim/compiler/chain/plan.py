@@ -13,12 +13,14 @@ from cpsat_pim.compiler.plan import FORMAT, describe_mapping, mapping_data
 @frozen
 class Line:
     """A statement with its chosen candidate. `refreshed`: its ticks with refresh in the simulator; `functional`: the
-    channels whose results on numbers were compared, and equal. Both are 0 on the host."""
+    channels whose results on numbers were compared, and equal. Both are 0 on the host. `energy_fj`: of the device's
+    commands; None on the host, or if the device file does not state them."""
 
     choices: Choices
     chosen: Candidate
     refreshed: int
     functional: int
+    energy_fj: int | None = None
 
     @property
     def best_ps(self) -> dict[str, int]:
@@ -107,6 +109,7 @@ def _line_data(line: Line) -> dict[str, Any]:
         "at": part.statement.place,
         "place": chosen.place,
         "time_ps": chosen.time_ps,
+        "energy_fj": line.energy_fj,
         "candidates": [{"place": found.place, "time_ps": found.time_ps} for found in line.choices.candidates],
     }
     if chosen.place == HOST:
@@ -153,7 +156,10 @@ def _format_line(number: int, line: Line, plan: ChainPlan) -> list[str]:
     ticks = f"   device        {chosen.ticks:,} ticks, {line.refreshed:,} with refresh{_source(line)}"
     equal = f"   functional    equal on {line.functional} channel(s)"
     host = [f"   host          {_us(line.best_ps[HOST])} if it computed the statement"] if HOST in line.best_ps else []
-    return [head, *words, ticks, equal, *host]
+    energy = (
+        [] if line.energy_fj is None else [f"   energy        {line.energy_fj / 1e9:.3f} uJ of the device's commands"]
+    )
+    return [head, *words, ticks, *energy, equal, *host]
 
 
 def _source(line: Line) -> str:

@@ -94,9 +94,11 @@ class InOrderContraction(InOrderStream):
     @cached_property
     def runs(self) -> Ints:
         """Runs of one channel."""
+        if not self.target.sets_scalars:
+            return self._register_runs()
         rows: list[tuple[int, ...]] = []
         for result in range(self.passes.batches * self.passes.shared):
-            rows += self._scalar_runs(result) if self.target.sets_scalars else self._register_runs(result)
+            rows += self._scalar_runs(result)
         return np.array(rows, np.int64)
 
     def _scalar_runs(self, result: int) -> Iterator[tuple[int, ...]]:
@@ -120,24 +122,39 @@ class InOrderContraction(InOrderStream):
                 data = self.input_vectors + (number * p.tiles + tile if self.is_input_stationary else number)
                 yield self._run("drain_scalars", STORES, 1, source=self._sum, data=data)
 
-    def _register_runs(self, result: int) -> Iterator[tuple[int, ...]]:
+    def _register_runs(self) -> Ints:
         """UPMEM: outputs within tiles; all sums of a result stay in registers."""
         p, lanes = self.passes, self.target.device.core.lanes
-        for tile in range(p.tiles):
-            yield from self._load(result, tile)
-            for output in range(p.outputs):
-                matrix = result // p.shared * p.outputs + output
-                address = matrix * p.columns + tile * p.tile
-                place = self._sum + output // lanes
-                yield self._run(
-                    "mac_tree", COMPUTE, self._width(tile), address=address, target=place, lane=output % lanes
-                )
-        registers, cores = ceiling(p.outputs, lanes), int(np.prod(self.target.axes))
-        for register in range(registers):
-            data = self.input_vectors + (result * registers + register) * cores
-            yield self._run("drain_clear", STORES, 1, source=self._sum + register, data=data)
+        results, registers = p.batches * p.shared, ceiling(p.outputs, lanes)
+        result, tile, output = np.ogrid[:results, : p.tiles, : p.outputs]
+        width = np.minimum(p.tile, p.columns - tile * p.tile)
+        loads = self._table((results, p.tiles, 1), "load", LOADS)
+        loads[..., in_order.COUNT], loads[..., DATA] = width, result * p.columns + tile * p.tile
+        macs = self._table((results, p.tiles, p.outputs), "mac_tree", COMPUTE)
+        macs[..., in_order.COUNT], macs[..., TARGET], macs[..., LANE] = (
+            width,
+            self._sum + output // lanes,
+            output % lanes,
+        )
+        macs[..., ADDRESS] = (result // p.shared * p.outputs + output) * p.columns + tile * p.tile
+        drains = self._table((results, registers), "drain_clear", STORES)
+        register = np.arange(registers)
+        number = np.arange(results)[:, None] * registers + register
+        drains[..., SOURCE] = self._sum + register
+        drains[..., DATA] = self.input_vectors + number * int(np.prod(self.target.axes))
+        has_inputs = self.contraction.inputs is not None
+        tiles = np.concatenate([loads, macs], axis=2) if has_inputs else macs
+        runs = np.concatenate([tiles.reshape(results, -1, DATA + 1), drains], axis=1).reshape(-1, DATA + 1)
+        return runs if has_inputs else np.concatenate([loads[:1, :1].reshape(1, -1), runs])  # ones, loaded once
 
-    def _load(self, result: int, tile: int, output: int = 0) -> Iterator[tuple[int, ...]]:
+    def _table(self, shape: tuple[int, ...], does: str, part: int) -> Ints:
+        """int64[*shape, 10]: runs of a command, one each."""
+        table = np.zeros((*shape, DATA + 1), np.int64)
+        table[..., in_order.KIND], table[..., in_order.ROW] = self.target.command(does), -1
+        table[..., in_order.COUNT], table[..., in_order.PART], table[..., FUNCTION] = 1, part, Function[does.upper()]
+        return table
+
+    def _load(self, result: int, tile: int, output: int) -> Iterator[tuple[int, ...]]:
         """The load of a tile of inputs; ones are loaded once."""
         if self.contraction.inputs is not None:
             data = result * self.passes.columns + tile * self.passes.tile
@@ -155,13 +172,11 @@ class InOrderContraction(InOrderStream):
         return min(self.passes.tile, self.passes.columns - tile * self.passes.tile)
 
     def _run(
-        self, does: str, part: int, count: int, row: int = -1, address: int = 0, target: int = 0, source: int = 0,
-        lane: int = 0, data: int = 0,
-    ) -> tuple[int, ...]:  # fmt: skip
-        if row >= 0:
-            address = row * self.target.device.core.columns
+        self, does: str, part: int, count: int, row: int = -1, target: int = 0, source: int = 0, data: int = 0
+    ) -> tuple[int, ...]:
+        address = row * self.target.device.core.columns if row >= 0 else 0
         function = Function[does.upper()]
-        return (self.target.command(does), row, count, part, address, function, target, source, lane, data)
+        return (self.target.command(does), row, count, part, address, function, target, source, 0, data)
 
     @cached_property
     def program(self) -> Program:
