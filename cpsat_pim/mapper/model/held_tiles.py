@@ -1,10 +1,11 @@
 """Row activations while a tile of another tensor of the bank is held (docs/solver.md, B17, B19).
 
 Each tile of u is fetched from DRAM `passes[u]` times. While one is held, the MACs go over a box: u's dims have
-the extents of its tile, and if a single dim is irrelevant to u, it has its bound over `passes[u]`. That is so in any
-order of the loops, at one or at both of the outer levels.
+the extents of its tile, and the product of the others is that of their bounds over `passes[u]`. That is so in any order
+of the loops, at one or at both of the outer levels.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from cpsat_pim.mapper.model.scans import Scans, ScanShapes
 from cpsat_pim.mapper.model.shared_banks import SharedBanks
 from cpsat_pim.mapper.model.variables import CLASSES
 from tables.bounds.shapes import ShapeTable
+from tables.factors import divisors
 from tables.nest import MACS
 
 
@@ -102,14 +104,30 @@ class HeldTiles:
         return extents[d]
 
     def _box(self, u: Tensor) -> dict[int, Int] | None:
-        """Return what the MACs go over while a tile of u is held; None where that is not known."""
+        """Return what the MACs go over while a tile of u is held; None where that is not known.
+
+        These are the loops inside the tile and the contiguous ones around it: a box. Along several irrelevant dims the
+        master problem chooses how long it is.
+        """
         v = self.banks.v
         own = [d for d in CLASSES[u] if v.bounds[d] > 1]
-        if len(own) > 1 or v.residency.dims or v.bounds[Dim.G] > 1:
+        if v.residency.dims or v.bounds[Dim.G] > 1:
             return None
         box: dict[int, Int] = {d: self._extent(u, d) for d in RELEVANT[u]}
-        swept = {d: self._quotient(v.bounds[d], self.passes[u], f"held_{u.name}_{d.name}") for d in own}
-        return box | dict.fromkeys(CLASSES[u], 1) | swept
+        return box | dict.fromkeys(CLASSES[u], 1) | self._held(u, own)
+
+    def _held(self, u: Tensor, own: list[Dim]) -> dict[int, Int]:
+        """Return the extents along the dims irrelevant to u: their product is that of their bounds over the passes."""
+        v, b = self.banks.v, self.banks.b
+        held = self._quotient(math.prod(v.bounds[d] for d in own), self.passes[u], f"held_{u.name}")
+        if len(own) < 2:
+            return dict.fromkeys(own, held)
+        extents: dict[int, Int] = {}
+        for d in own:
+            extents[d] = b.integer(divisors(v.bounds[d]), f"held_{u.name}_{d.name}")
+            b.imply([], extents[d] >= self._extent(u, d))
+        b.equal_product(held, list(extents.values()))
+        return extents
 
     def _quotient(self, bound: int, x: Int, name: str) -> Int:
         """Return a bound over one of its divisors."""

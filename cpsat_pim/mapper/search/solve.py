@@ -66,13 +66,15 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
     state.tables = build_tables(state.layer, state.arch)
     state.statistics["table_seconds"] = round(state.seconds, 3)
     searches = _open_searches(state)
+    if state.incumbent is None and any(search.restriction.shared_parts for search in searches):
+        _construct_mappings(state)
     deadline = state.seconds + _seconds_without_incumbent(state)
     while not state.is_over and (search := _next(searches)):
         if state.seconds > deadline:
             deadline = math.inf
             _find_any_mapping(searches)
         else:
-            search.step(_turn_ends(search, searches))
+            search.step(_turn_ends(search, searches), _least_of_others(search, searches))
         on_progress(_progress(state, searches))
     if any(search.is_open for search in searches):
         _construct_mapping(state)
@@ -116,6 +118,16 @@ def _find_any_mapping(searches: Sequence[SubspaceSearch]) -> None:
             search.find_any_mapping(state.seconds + state.parameters.any_mapping_seconds)
 
 
+def _construct_mappings(state: SearchState) -> None:
+    """Begin with the best of the mappings that are built where tensors share a bank: there optima lie far above the
+    first trial bounds, and mappings found at high ones still further.
+    """
+    for mapping in constructed_mappings(state.layer, state.arch, state.request.constraints):
+        state.offer(mapping)
+        if state.is_over:
+            return
+
+
 def _construct_mapping(state: SearchState) -> None:
     """Build a mapping if the time ended without any: a solve for any mapping may take seconds past the limit."""
     if state.cutoff is None and not state.is_stopped:
@@ -138,6 +150,12 @@ def _next(searches: Sequence[SubspaceSearch]) -> SubspaceSearch | None:
         return search.subspace is Subspace.SPLIT, (search.lower_bound or 0) * handicap
 
     return min(ready, key=rank, default=None)
+
+
+def _least_of_others(search: SubspaceSearch, searches: Sequence[SubspaceSearch]) -> int | None:
+    """Return the least lower bound of the other subspaces of its kind that are open; None if there are none."""
+    others = [other for other in searches if other.subspace is search.subspace and other is not search]
+    return min((other.lower_bound or 0 for other in others if other.is_ready), default=None)
 
 
 def _turn_ends(search: SubspaceSearch, searches: Sequence[SubspaceSearch]) -> float:

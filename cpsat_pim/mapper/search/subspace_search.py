@@ -65,6 +65,8 @@ class SubspaceSearch:
         self.refuted_up_to: dict[tuple[int, ...], int] = {}
         #: Solves so far of the relaxation over all splits of outer loops.
         self.relaxed_split_solves = 0
+        #: The relaxation over all splits that was solved last, while the extents of its solutions wait.
+        self._relaxed: tuple[MasterProblem, list[Solution]] | None = None
         self.trial_bounds = TrialBounds(state, self.subspace, self.tiles)
         self._tile_raises = self._raise_by_tiles()
         self._has_tried_cheapest = self._has_looked_ahead = False
@@ -89,11 +91,16 @@ class SubspaceSearch:
 
     # --- One step ----------------------------------------------------------------------------------------------------
 
-    def step(self, until: float) -> None:
+    def step(self, until: float, others: int | None = None) -> None:
         """Raise the lower bound, or solve one master problem and use its outcome; end at so many seconds of the search.
 
-        A step may solve several small master problems, where it refutes extents.
+        `others`: the least lower bound of the other subspaces. A step may solve several small master problems, where it
+        refutes extents; not yet where it raised the bound above that of the others.
         """
+        if self._relaxed is not None:
+            relaxed, self._relaxed = self._relaxed, None
+            self.master = relaxed[0] if self._use_optimum(*relaxed, until) else None
+            return
         if self.subspace is Subspace.SPLIT and self.trial_bounds.first_of_split(self.lower_bound or 0) is None:
             self._refute_underestimated(until)
         master = self._next_master()
@@ -105,9 +112,11 @@ class SubspaceSearch:
         if result.status == cp_model.INFEASIBLE:
             self._raise_lower_bound(master.trial_bound + 1)
             return
-        if result.bound is not None:
-            self._raise_lower_bound(result.bound)
-        if result.status == cp_model.OPTIMAL:
+        self._raise_lower_bound(result.bound or 0)
+        is_optimal = result.status == cp_model.OPTIMAL
+        if is_optimal and master.v.any_split and others is not None and others < (self.lower_bound or 0):
+            self._relaxed = (master, result.solutions)
+        elif is_optimal:
             is_open = self._use_optimum(master, result.solutions, until)
             self.master = master if is_open and result.work <= self.parameters.heavy_work else None
         elif result.solutions and not master.v.any_split:
