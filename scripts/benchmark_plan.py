@@ -201,12 +201,14 @@ class Row:
             costs=self.costs,
             time_limit=self.arguments.time_limit,
             solves=self.arguments.solves,
-            report=lambda line: None,
+            report=_progress,
         )
 
     def _planned(self, starts: list[Plan]) -> dict[str, Any]:
         limits, begin = SearchLimits(time_limit=self.arguments.time_limit), time.process_time()
-        solved = solve_plan(self.graph, self.array, self.space, self.objective, self.costs, limits, incumbents=starts)
+        solved = solve_plan(
+            self.graph, self.array, self.space, self.objective, self.costs, limits, _progress, incumbents=starts
+        )
         if solved.plan is None or solved.cost is None:
             raise SystemExit(f"{self.key}: no plan was found in {self.arguments.time_limit:g} s")
         more = {"status": solved.status.value, "bound": solved.bound, "cpu_seconds": time.process_time() - begin}
@@ -256,6 +258,10 @@ def _network(arguments: argparse.Namespace, name: str, node: PIMArchitecture) ->
     bind = {key: int(size) for key, size in (one.split("=") for one in arguments.bind)}
     network = read_network(name, parameters=bind)
     return written_out(on_machine(network, node) if arguments.arch else with_widths(network, BYTES))
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _short(figures: dict[str, Any]) -> str:
