@@ -20,15 +20,16 @@ from cpsat_pim.planner.plan import node_program
 
 @frozen(kw_only=True, eq=False, slots=False)
 class Parts:
-    """Parts of one layer, whose tensors lie in one of some homes; `layouts`: pairs of I and O."""
+    """Parts of one layer.
+
+    `layouts`: pairs of I and O. `homes`: of what is read, of what takes the place of W, and of what is written.
+    """
 
     graph: Graph
     task: LayerTask
     rates: Rates
     layouts: Sequence[Layouts]
-    reads: Sequence[Home]
-    reads_weights: Sequence[Home]
-    writes: Sequence[Home]
+    homes: tuple[Sequence[Home], Sequence[Home], Sequence[Home]]
     _programs: dict[Any, tuple[NodeProblem, ...]] = field(init=False, factory=dict)
     _cycles: dict[Any, int] = field(init=False, factory=dict)
 
@@ -52,12 +53,12 @@ class Parts:
     @cached_property
     def _most_at_home(self) -> tuple[int, int, int]:
         """Return the most elements on one node of what is read, of what takes the place of W and of what is written."""
-        task, stacks = self.task, self.graph.stacks
-        second = task.reads_weights
+        task, (reads, reads_weights, writes) = self.task, self.homes
+        second, stacks = task.reads_weights, self.graph.stacks
         return (
-            most_at_home(stacks[task.reads.stack], self.reads),
-            most_at_home(stacks[second.stack], self.reads_weights) if second else 0,
-            most_at_home(stacks[task.writes], self.writes),
+            most_at_home(stacks[task.reads.stack], reads),
+            most_at_home(stacks[second.stack], reads_weights) if second else 0,
+            most_at_home(stacks[task.writes], writes),
         )
 
 

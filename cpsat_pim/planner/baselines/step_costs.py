@@ -23,7 +23,7 @@ from cpsat_pim.planner.step import Step
 Cost = tuple[int, int]
 
 #: How exactly the cost of a partition is known, from the floor of its node program to a solved one.
-_FLOOR, _MOVED, _REFINED, _SOLVED = range(4)
+_FLOOR, _REFINED, _MOVED, _SOLVED = range(4)
 
 
 @frozen(kw_only=True)
@@ -149,9 +149,7 @@ class LayerCosts:
                 task=self.task,
                 rates=self.rates,
                 layouts=[layouts if self.is_tied else FREE_LAYOUTS],
-                reads=[homes.reads],
-                reads_weights=[homes.reads_weights] if homes.reads_weights else [],
-                writes=[homes.writes],
+                homes=([homes.reads], [homes.reads_weights] if homes.reads_weights else [], [homes.writes]),
             )
         return self._parts[homes]
 
@@ -199,31 +197,30 @@ class _Cheapest:
         node = self.layer.costs.cost(self.problems[at])
         if node is None:
             return
-        cost = self.layer.own(node, self.options[at][0])
-        moved = (
-            self.layer.moved(*self.options[at]) if stage >= _MOVED else (self.layer.least_moved(*self.options[at]), 0)
-        )
-        cost = cost[0] + moved[0], cost[1] + moved[1]
+        option = self.options[at]
+        own = self.layer.own(node, option[0])
+        moved = self.layer.moved(*option) if stage >= _MOVED else (self.layer.least_moved(*option), 0)
+        cost = own[0] + moved[0], own[1] + moved[1]
         if stage >= _MOVED and node.is_solved:
             stage = _SOLVED
         heapq.heappush(self.heap, (cost, stage, at))
 
     def _look_closer(self, stage: int, at: int) -> None:
         """Move an option to the next stage."""
-        if stage == _FLOOR:
-            self._put(at, _MOVED)
-        elif self.solves_left <= 0 or self.effort.is_over():
+        if self.effort.is_over() or (stage == _MOVED and self.solves_left <= 0):
             self.passed_over.append(at)
-        elif stage == _MOVED:
+        elif stage == _FLOOR:
             self.layer.costs.refine(self.problems[at])
             self._put(at, _REFINED)
+        elif stage == _REFINED:
+            self._put(at, _MOVED)
         else:
             self._solve(at)
 
     def _solve(self, at: int) -> None:
         self.solves_left -= 1
         self.layer.costs.solve(self.problems[at])
-        self._put(at, _REFINED)
+        self._put(at, _MOVED)
 
     def _first_passed_over(self) -> Choice:
         """Nothing is solved: solve what was passed over first, until one has a mapping."""
