@@ -13,9 +13,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 def njit(function: F) -> F:
     """Compile in nopython mode and keep on disk: compiling takes longer than building most layers' tables.
 
-    No wrapper for calls from C, which nobody makes: it takes as long to compile as a short kernel.
+    `nogil`: another thread may watch a kernel, and stop it. No wrapper for calls from C, which nobody makes: compiling
+    it takes as long as a short kernel.
     """
-    compiled = numba.njit(no_cfunc_wrapper=True)(function)
+    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
     keep(compiled, function)
     compile_once(compiled, function)
     return cast(F, compiled)

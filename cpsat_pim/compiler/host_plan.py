@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
-from cpsat_pim.compiler.host import A100_HBM3, Host, norm_seconds
+from cpsat_pim.compiler.host import host_of, norm_seconds
 from cpsat_pim.compiler.language import Kernel, KernelMistake
 from cpsat_pim.compiler.plan import FORMAT
 from cpsat_pim.device import Device
@@ -54,7 +54,7 @@ def format_host_plan(plan: HostPlan) -> str:
     )
 
 
-def host_plan(kernel: Kernel, sizes: Names[str, int], device: Device, host: Host = A100_HBM3) -> HostPlan | None:
+def host_plan(kernel: Kernel, sizes: Names[str, int], device: Device) -> HostPlan | None:
     """The plan of a shipped softmax or layernorm; None for every other kernel.
 
     Raises:
@@ -62,8 +62,9 @@ def host_plan(kernel: Kernel, sizes: Names[str, int], device: Device, host: Host
     """
     if kernel.name not in ("softmax", "layernorm"):
         return None
-    if device.column_writes is None:
+    if device.system.host is None:
         raise KernelMistake(f"{device.name} has no commands for {kernel.name} by itself, and its host is not modelled")
+    host = host_of(device)
     rows, columns = kernel.bind(sizes).tensor(kernel.result).extents
     if kernel.name == "layernorm":
         seconds, formula = norm_seconds(host, rows * columns), "attacc_simulator's fit of a normalisation"

@@ -8,7 +8,9 @@
 
 The module is read by `torch.export`. A product `linear` whose best mapping takes less time than the host is replaced;
 its result is what the commands of the mapping compute, bit by bit (`precision`), up to `MOST_TERMS` products; larger
-ones are computed by PyTorch. All other operators stay. Needs the extra `torch`.
+ones are computed by PyTorch. An attention of one new token over past keys and values that is faster on PIM is replaced,
+too (`pytorch_attention`); `tokens=range(129, 257)` states how many keys it will meet. All other operators stay. Needs
+the extra `torch`.
 """
 
 from collections.abc import Callable
@@ -20,10 +22,11 @@ import numpy as np
 import torch
 from attrs import frozen
 
-from cpsat_pim.compiler.host import A100_HBM3, Host, Product, product_seconds
+from cpsat_pim.compiler.host import Host, Product, host_of, product_seconds
 from cpsat_pim.compiler.mapping import Mapping
 from cpsat_pim.compiler.models.compiled import weight_contraction
 from cpsat_pim.compiler.precision import fp16_result
+from cpsat_pim.compiler.pytorch_attention import PlacedAttention, replace_attentions
 from cpsat_pim.compiler.search import best_mapping
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.device import read_device
@@ -51,9 +54,11 @@ class Placed:
 class Compiled(torch.nn.Module):  # type: ignore[misc]
     """A module of which some products run on PIM. Called like the module that it was compiled from."""
 
-    def __init__(self, module: Any, placed: tuple[Placed, ...], target: Target) -> None:
+    def __init__(
+        self, module: Any, placed: tuple[Placed, ...], attentions: tuple[PlacedAttention, ...], target: Target
+    ) -> None:
         super().__init__()
-        self.module, self.placed, self.target = module, placed, target
+        self.module, self.placed, self.attentions, self.target = module, placed, attentions, target
 
     def forward(self, *inputs: Any) -> Any:
         """The result of the module."""
@@ -61,30 +66,49 @@ class Compiled(torch.nn.Module):  # type: ignore[misc]
 
     @property
     def time_ps(self) -> int:
-        """Picoseconds of all products with weights, each where it runs."""
-        return sum(found.pim_ps if found.is_on_pim else found.host_ps for found in self.placed)
+        """Picoseconds of all products with weights and of all attentions, each where it runs; of an attention in the
+        mean of its lengths."""
+        products = sum(found.pim_ps if found.is_on_pim else found.host_ps for found in self.placed)
+        times = (
+            (found.pim_ps if found.is_on_pim else found.host_ps) // len(found.lengths) for found in self.attentions
+        )
+        return products + sum(times)
 
     def report(self) -> str:
-        """A line a product: where it runs, and what it takes on host and PIM."""
+        """A line a product and attention: where it runs, and what it takes on host and PIM."""
         lines = [f"{'product':24} {'m x n x k':>20} {'host us':>10} {'PIM us':>10}  place"]
         for found in self.placed:
             shape = f"{found.product.m} x {found.product.n} x {found.product.k}"
             place = "PIM" if found.is_on_pim else "host"
             lines.append(f"{found.name:24} {shape:>20} {found.host_ps / 1e6:10.3f} {found.pim_ps / 1e6:10.3f}  {place}")
+        for one in self.attentions:
+            host_us, pim_us = (ps / len(one.lengths) / 1e6 for ps in (one.host_ps, one.pim_ps))
+            lines.append(f"{one.name:24} {one.shape:>20} {host_us:10.3f} {pim_us:10.3f}  {one.place}")
         host = sum(found.host_ps for found in self.placed)
-        lines.append(f"all products: {self.time_ps / 1e6:.3f} us, {host / 1e6:.3f} us on the host alone")
+        host += sum(found.host_ps // len(found.lengths) for found in self.attentions)
+        lines.append(f"all of these: {self.time_ps / 1e6:.3f} us, {host / 1e6:.3f} us on the host alone")
         return "\n".join(lines)
 
 
-def compile(module: Any, device: str | Path, example_inputs: tuple[Any, ...], host: Host = A100_HBM3) -> Compiled:
-    """The module with every `linear` that is faster on PIM replaced.
+def compile(
+    module: Any,
+    device: str | Path,
+    example_inputs: tuple[Any, ...],
+    tokens: range | None = None,
+    dynamic_shapes: Any = None,
+) -> Compiled:
+    """The module with every `linear` and every attention of one token that is faster on PIM replaced.
+
+    `tokens`: how many keys the attention will meet, its own included; as many as in the example if None. With more than
+    one length `dynamic_shapes` tells `torch.export` which sizes change.
 
     Raises:
         ValueError: the device file has mistakes.
         KernelMistake: the compiler cannot use the device.
     """
     target = target_of(read_device(device))
-    graph = torch.export.export(module, example_inputs).module()
+    host = host_of(target.device)
+    graph = torch.export.export(module, example_inputs, dynamic_shapes=dynamic_shapes).module()
     placed = []
     for node in list(graph.graph.nodes):
         if node.op == "call_function" and node.target is torch.ops.aten.linear.default:
@@ -92,8 +116,9 @@ def compile(module: Any, device: str | Path, example_inputs: tuple[Any, ...], ho
             placed.append(found)
             if found.is_on_pim:
                 node.target = _run_on(found, target)
+    attentions = replace_attentions(graph.graph, target, tokens)
     graph.recompile()
-    return Compiled(graph, tuple(placed), target)
+    return Compiled(graph, tuple(placed), attentions, target)
 
 
 def _place(node: Any, target: Target, host: Host) -> Placed:

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.lowering.bank_mode import LEAVE_PIM, MODE_COLUMN, REGISTER_ROW
 from cpsat_pim.device import Device
+from cpsat_pim.device.addresses import address_of
 from tracesim.commands import Stream
 from tracesim.commands.records import SOURCE, TARGET
 
@@ -16,24 +19,24 @@ BARRIER = "PIM_BARRIER 0x00000000"
 def attacc_trace(stream: Stream, device: Device) -> str:
     """The stream of one channel as a trace of AttAcc's Ramulator: a command and an address a line.
 
-    An address is pseudo-channel, rank, bank group, bank, row and column in units of a burst, then the bytes of a burst.
+    An address is that of the device's address map for PIM, of the first channel.
 
     Raises:
-        KernelMistake: the device has commands that the trace does not.
+        KernelMistake: the device has commands that the trace does not, or no address map.
     """
     names, lines, group = [command.name for command in device.commands], [], 0
-    axes = [axis.size for axis in device.group.axes]
+    if device.system.address_map is None:
+        raise KernelMistake(f"{device.name}: its file has no address map (`system.address_map`)")
+    axes = dict(zip((axis.name for axis in device.group.axes), np.maximum(stream.coords.T, 0), strict=False))
+    place = {**axes, "row": stream.row, "column": stream.column}
+    addresses = address_of(device, device.system.address_map.pim, place)
     for at in range(stream.kind.size):
         lines += [BARRIER] * (int(stream.group[at]) - group)
         group = int(stream.group[at])
         name = names[stream.kind[at]]
         if name not in ATTACC:
             raise KernelMistake(f"{device.name}: AttAcc's trace has no command {name}")
-        address = 0
-        for size, coordinate in zip(axes, stream.coords[at], strict=False):
-            address = address * size + max(0, int(coordinate))
-        address = (address * device.core.rows + int(stream.row[at])) * device.core.columns + int(stream.column[at])
-        lines.append(f"{ATTACC[name]} 0x{address * device.core.column_bytes:08x}")
+        lines.append(f"{ATTACC[name]} 0x{addresses[at]:08x}")
     return "".join(line + "\n" for line in lines)
 
 

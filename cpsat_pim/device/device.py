@@ -21,15 +21,29 @@ _words = Rule(
 
 
 @frozen(kw_only=True)
-class System:
-    """`stacks` of `groups` channels each, driven by a `host` model.
+class AddressMap:
+    """The fields of an address above the bytes of a column, the most significant first (`addresses`).
 
-    `checked_against`: the simulator whose ticks the device reproduces; nothing if there is none.
+    `host`: arrays as the host stores them, `pim`: what the compiler lays out. Fields: stack, channel, the axes, the
+    banks of a core, row, column.
+    """
+
+    host: tuple[str, ...] = field(converter=as_tuple, validator=_words)
+    pim: tuple[str, ...] = field(converter=as_tuple, validator=_words)
+
+
+@frozen(kw_only=True)
+class System:
+    """`stacks` of `groups` channels each, driven by a `host`: the name of a host or a host file.
+
+    `address_map`: where the host's addresses lie. `checked_against`: the simulator whose ticks the device reproduces;
+    nothing if there is none.
     """
 
     stacks: int = field(validator=positive)
     groups: int = field(validator=positive)
     host: str | None = field(default=None, validator=or_none(text))
+    address_map: AddressMap | None = field(default=None, metadata={"kind": record_of(AddressMap)})
     checked_against: str | None = field(default=None, validator=or_none(text))
 
 
@@ -118,6 +132,13 @@ class Device:
         axes = tuple(axis.name for axis in self.group.axes)
         return (_GROUP, *axes, "bank" if "bank" not in axes else "bank of the core")
 
+    @cached_property
+    def address_fields(self) -> dict[str, int]:
+        """How many values each field of an address has."""
+        axes = {axis.name: axis.size for axis in self.group.axes}
+        outer = {"stack": self.system.stacks, "channel": self.system.groups}
+        return {**outer, **axes, self.levels[-1]: self.core.banks, "row": self.core.rows, "column": self.core.columns}
+
     @property
     def cores(self) -> int:
         """Cores of a channel."""
@@ -179,6 +200,7 @@ class Device:
     def _problems(self) -> Iterator[str]:
         """What contradicts itself, `<path>: <problem>`."""
         yield from self._unknown_axes()
+        yield from self._bad_maps()
         for command in self.commands:
             path = f"commands[{command.name}]"
             yield from self._bad_level(f"{path}.scope", command.scope)
@@ -209,6 +231,19 @@ class Device:
         core = self.core
         if core.lanes * core.element_bytes != core.column_bytes:
             yield f"core.lanes: times element_bytes must be column_bytes {core.column_bytes} (got {core.lanes})"
+
+    def _bad_maps(self) -> Iterator[str]:
+        """An address map names every field once, and those with one value at most once."""
+        if self.system.address_map is None:
+            return
+        sizes = self.address_fields
+        needed = [name for name, size in sizes.items() if size > 1]
+        for side in ("host", "pim"):
+            given = getattr(self.system.address_map, side)
+            if len(set(given)) < len(given) or not set(needed) <= set(given) <= set(sizes):
+                yield (
+                    f"system.address_map.{side}: must name each of {', '.join(needed)} once (got {', '.join(given)})"
+                )
 
     def _bad_level(self, path: str, name: str | None) -> Iterator[str]:
         if name is not None and name not in self.levels:

@@ -1,7 +1,6 @@
 """The typed interface of `tracesim`: simulate a mapped layer, and raise `Disagreement` if its prediction is wrong."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.base.dims import BUFFERS, Dim, Level
 from cpsat_pim.base.files import file_stem, write_json
+from cpsat_pim.base.interrupts import call_watched
 from cpsat_pim.base.reading import read_json
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.evaluate.cost import Figures, Prediction, access_energies_fj, predict, rate
@@ -29,8 +29,6 @@ from tracesim.timeline import Timeline, record_timeline
 
 #: Version of the reproducer's format.
 VERSION = 1
-#: Seconds between two looks at a simulation that may have to stop.
-_PATIENCE = 0.05
 
 
 class Disagreement(Exception):
@@ -143,28 +141,10 @@ def _simulate_until(
     if is_over is never:
         return simulate(layer, arch, mapping)
     try:
-        return _figures(_watched(is_over, layer, arch, mapping))
+        nest = _nest_on_device(layer, arch, mapping)
+        return _figures(call_watched(lambda stop: tracesim.simulate(*nest, stop), is_over))
     except tracesim.Stopped:
         return None
-
-
-def _watched(
-    is_over: Callable[[], bool], layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
-) -> tracesim.Trace:
-    """Simulate in another thread, so that signals and the time are heard.
-
-    Raises:
-        Stopped: `is_over` said so, before the end.
-    """
-    stop = np.zeros(1, np.int64)
-    with ThreadPoolExecutor(1) as pool:
-        walk = pool.submit(tracesim.simulate, *_nest_on_device(layer, arch, mapping), stop)
-        try:
-            while not wait([walk], _PATIENCE).done:
-                stop[0] = is_over()
-        finally:
-            stop[0] = 1  # an interrupt ends the walk, too
-        return walk.result()
 
 
 def stream_columns(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> ColumnStream:

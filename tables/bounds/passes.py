@@ -68,7 +68,7 @@ def min_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[
     sequences = _sequences(shape, t, tile, 1)
     if sequences is None:
         return None
-    none = np.zeros(5, np.int64)
+    none, never = np.zeros(5, np.int64), np.zeros(1, np.int64)
     for layout in layouts:
         axes = AXES[t][layout]
         strides, _ = axis_strides(shape, t, axes, width)
@@ -83,7 +83,7 @@ def min_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[
             steps = np.zeros((len(sequence), 5), np.int64)
             steps[:, 0] = _steps(sequence, tile_steps)
             counts = StreamCounts(
-                *walk_stream(loops, steps, scanned, t == O, False, NO_OVERLAP, dram, limit, NO_INTERRUPTION)
+                *walk_stream(loops, steps, scanned, t == O, False, NO_OVERLAP, dram, limit, NO_INTERRUPTION, never)
             )
             if limit.admits(counts):
                 limit = limit._replace(cycles=counts.cycles - 1)

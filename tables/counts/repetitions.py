@@ -22,8 +22,9 @@ COLUMNS, ACTIVATIONS, CYCLES, RUN, SCANS, TAKEN, SUPPLIED, STALLED, OVERLAPPED, 
 OPEN, USED = range(2)
 #: A snapshot of a walk holds its state, and from this place on the open row of each bank.
 ROWS = QUICKEST + 1
-#: The most iterations of a loop after which its addresses may recur for the recurrence to be used.
-MAX_SNAPSHOTS = 64
+#: The most iterations of a loop after which its addresses may recur for the recurrence to be used. Elements of a byte
+#: recur after 1024 in rows of a KiB.
+MAX_SNAPSHOTS = 2048
 
 
 class Demand(NamedTuple):
@@ -67,6 +68,12 @@ def loop_recurrence(step: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
     rows = max(1, -(-tile.block_bytes // dram.row_bytes))
     repeats, shift = recurrence(blocks * rows, per_row)
     return times * repeats, shift
+
+
+@njit
+def is_used(times: int, factor: int) -> bool:
+    """Return whether a loop of `factor` iterations whose addresses recur after so many of them is skipped in part."""
+    return 0 < times <= MAX_SNAPSHOTS and factor > 2 * times
 
 
 @njit
@@ -147,10 +154,10 @@ def skip_recurrence(
     """
     times, shift = recurrence
     factor = loops[moved, 0]
-    if not 0 < times <= MAX_SNAPSHOTS or factor <= 2 * times:
+    if not is_used(times, factor):
         return
     then = snapshots[index[moved] % times]
-    here = snapshots[MAX_SNAPSHOTS]
+    here = snapshots[len(snapshots) - 1]
     for slot in range(ROWS):
         here[slot] = state[slot]
     for bank in range(rows.shape[1]):

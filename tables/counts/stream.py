@@ -1,6 +1,7 @@
 """One tensor's DRAM stream under a mapping: its tiles, their order, and when the array needs them; scan by scan."""
 
 import math
+import pickle
 from typing import NamedTuple
 
 import numpy as np
@@ -138,29 +139,90 @@ def stream_key(nest: Nest, t: int, timing: ArrayTiming) -> tuple[object, ...]:
     return t, consumer, tuple(loops), tile_demand(nest, t, timing), tuple(spread), interruption(nest, t)
 
 
+def is_long(nest: Nest, t: int) -> bool:
+    """Return whether t has so many scans that its stream may take long to count."""
+    loops = nest.fetch_loops(t, nest.consumers(t)[0])
+    return math.prod(nest.temporal[level][d] for level, d in loops) >= LONG_SCANS
+
+
+class Stopped(Exception):
+    """A count was stopped before its end."""
+
+
 def dram_stream(
-    nest: Nest, t: int, dram: Dram, timing: ArrayTiming = ANY_TIMING, limit: StreamLimit = NO_STREAM_LIMIT
+    nest: Nest,
+    t: int,
+    dram: Dram,
+    timing: ArrayTiming = ANY_TIMING,
+    limit: StreamLimit = NO_STREAM_LIMIT,
+    stop: Ints | None = None,
 ) -> StreamCounts:
-    """Return the exact counts of t's DRAM stream under a mapping; beyond the limit only that it is exceeded."""
+    """Return the exact counts of t's DRAM stream under a mapping; beyond the limit only that it is exceeded.
+
+    `stop` int[1]: another thread sets it to end the count, which holds no lock of the interpreter. Streams that take
+    long are counted once a process.
+
+    Raises:
+        Stopped: `stop` was set.
+    """
     consumer = nest.consumers(t)[0]
     tile = _aligned_tile(nest, t) if consumer == ROW_BUFFER else _packed_tile(nest, t, consumer)
     driving = stream_loops(nest, t, consumer)
     loops = [(factor, int(d in IRRELEVANT[t])) for d, _, factor, _ in driving]
     units = _position_units(nest, t, tile.mode)
     steps = [_position_step(nest, t, tile.mode, units, d, inside) for d, _, _, inside in driving]
-    return StreamCounts(
-        *walk_stream(
-            np.array(loops, np.int64).reshape(-1, 2),
-            np.array(steps, np.int64).reshape(-1, 5),
-            tile,
-            t == O,
-            t == O and nest.rereads_copies(),
-            tile_demand(nest, t, timing),
-            dram,
-            limit,
-            interruption(nest, t),
-        )
+    stream = _Stream(
+        np.array(loops, np.int64).reshape(-1, 2),
+        np.array(steps, np.int64).reshape(-1, 5),
+        tile,
+        t == O,
+        t == O and nest.rereads_copies(),
+        tile_demand(nest, t, timing),
+        dram,
+        interruption(nest, t),
     )
+    return stream.counts(limit, np.zeros(1, np.int64) if stop is None else stop, is_kept=is_long(nest, t))
+
+
+class _Stream(NamedTuple):
+    """What `walk_stream` takes of a stream."""
+
+    loops: Ints
+    steps: Ints
+    tile: Tile
+    is_output: bool
+    always_reads: bool
+    demand: Demand
+    dram: Dram
+    interruption: Interruption
+
+    def counts(self, limit: StreamLimit, stop: Ints, *, is_kept: bool) -> StreamCounts:
+        """Walk over the stream, unless its counts were kept."""
+        key = self._key if is_kept else None
+        if key in _COUNTED:
+            return _COUNTED[key]
+        counts = StreamCounts(*walk_stream(*self[:-1], limit, self.interruption, stop))
+        if stop[0]:
+            raise Stopped
+        if key is not None and limit.admits(counts):
+            if len(_COUNTED) == _MAX_COUNTED:
+                _COUNTED.clear()
+            _COUNTED[key] = counts
+        return counts
+
+    @property
+    def _key(self) -> bytes:
+        """Everything that the counts depend on."""
+        arrays = (self.loops, self.steps, *self.tile)
+        values = [(a.shape, a.tobytes()) if isinstance(a, np.ndarray) else a for a in arrays]
+        return pickle.dumps((values, self[3:]))
+
+
+#: Scans of a stream from which on its counts are kept: 0.02 s, where rows never recur.
+LONG_SCANS = 100_000
+#: The counts of long streams, and how many are kept: a few KiB each.
+_COUNTED: dict[bytes, StreamCounts] = {}
+_MAX_COUNTED = 1024
 
 
 def _packed_tile(nest: Nest, t: int, consumer: int) -> Tile:

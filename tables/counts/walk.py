@@ -12,7 +12,6 @@ from tables.counts.repetitions import (
     ACTIVATIONS,
     COLUMNS,
     CYCLES,
-    MAX_SNAPSHOTS,
     OPEN,
     OVERLAPPED,
     QUICKEST,
@@ -26,6 +25,7 @@ from tables.counts.repetitions import (
     USED,
     Demand,
     go,
+    is_used,
     loop_recurrence,
     skip_recurrence,
 )
@@ -229,19 +229,21 @@ def _no_rows(dram: Dram) -> Ints:
 
 
 @njit
-def _recurrences(loops: Ints, steps: Ints, tile: Tile, dram: Dram) -> tuple[int, Ints]:
-    """Return the scans of all loops, and int[m, 2]: `loop_recurrence` of each loop."""
-    scans, found = 1, np.empty((loops.shape[0], 2), np.int64)
+def _recurrences(loops: Ints, steps: Ints, tile: Tile, dram: Dram) -> tuple[int, int, Ints]:
+    """Return the scans of all loops, the most snapshots that a loop needs, and int[m, 2]: `loop_recurrence` of each."""
+    scans, kept, found = 1, 1, np.empty((loops.shape[0], 2), np.int64)
     for i in range(loops.shape[0]):
         scans *= loops[i, 0]
         found[i, 0], found[i, 1] = loop_recurrence(steps[i], tile, dram)
-    return scans, found
+        if is_used(found[i, 0], loops[i, 0]):
+            kept = max(kept, int(found[i, 0]))
+    return scans, kept, found
 
 
 @njit
 def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, demand: Demand, dram: Dram,
-                limit: StreamLimit, interruption: Interruption) -> Counted:  # fmt: skip
-    """Scan the tiles of a stream in loop order, until all are scanned or a limit is exceeded.
+                limit: StreamLimit, interruption: Interruption, stop: Ints) -> Counted:  # fmt: skip
+    """Scan the tiles of a stream in loop order, until all are scanned, a limit is exceeded, or `stop` int[1] is set.
 
     `loops` int[m, 2]: factor, and 1 if irrelevant, outermost first. `steps` int[m, 5]: what one iteration adds to the
     tile's position: elements along N G C H W of a window, else in column 0 the byte address or the block number. An
@@ -253,16 +255,18 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
     on, it costs what that one cost, and so do its repetitions. These are counted at once.
 
     Returns the fields of `StreamCounts`. Of a stream beyond the limit the activations or the cycles exceed it, and
-    nothing else is meant by them.
+    nothing else is meant by them. Those of a walk that was stopped mean nothing.
     """
     state, rows, moving = np.zeros(ROWS, np.int64), _no_rows(dram), np.zeros(dram.banks, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
-    snapshots = np.zeros((loops.shape[0], MAX_SNAPSHOTS + 1, ROWS + dram.banks), np.int64)
+    scans, kept, recurrences = _recurrences(loops, steps, tile, dram)
+    snapshots = np.zeros((loops.shape[0], kept + 1, ROWS + dram.banks), np.int64)
     patterns, visits, listed = np.zeros((scan_patterns(tile, dram), 2), np.int64), np.empty((64, 2), np.int64), 0
-    (scans, recurrences), scan_cycles = _recurrences(loops, steps, tile, dram), _min_scan_cycles(tile, dram)
+    scan_cycles = _min_scan_cycles(tile, dram)
     state[QUICKEST], first_cycles, before_last, moved, last = INFINITE_CYCLES, 0, 0, 0, -1
     while (
-        state[ACTIVATIONS] <= limit.activations
+        not stop[0]
+        and state[ACTIVATIONS] <= limit.activations
         and _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram) <= limit.cycles
     ):
         row, which = scan_pattern(at, tile, dram)

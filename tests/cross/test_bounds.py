@@ -25,8 +25,8 @@ from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.variables import CLASSES, Variables
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search import SolveRequest
-from cpsat_pim.mapper.search.completion import input_blocks
 from cpsat_pim.mapper.search.cut_pool import CutPool
+from cpsat_pim.mapper.search.placement import input_blocks
 from cpsat_pim.mapper.search.solver import solve_master
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpsat_pim.mapper.search.completion import input_blocks
+from cpsat_pim.mapper.search.placement import input_blocks
 from cpsat_pim.workload import ConvWorkload
 from tests.mapping.check.mappings import build_mapping, violations
 

@@ -10,7 +10,8 @@ from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.base.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search.completion import Completions, input_blocks
+from cpsat_pim.mapper.search.completion import Completions
+from cpsat_pim.mapper.search.placement import input_blocks
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping

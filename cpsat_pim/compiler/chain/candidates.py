@@ -14,7 +14,7 @@ from cpsat_pim.compiler.broadcast import Lowered as BroadcastLowered
 from cpsat_pim.compiler.chain.roofline import host_time, result_elements, roofline_ps
 from cpsat_pim.compiler.chain.statements import Part
 from cpsat_pim.compiler.compile import is_attacc_like
-from cpsat_pim.compiler.host import A100_HBM3, Host
+from cpsat_pim.compiler.host import Host, host_of
 from cpsat_pim.compiler.language import Affine, KernelMistake
 from cpsat_pim.compiler.lowering import Lowered, lower
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction, matrix_rows
@@ -80,12 +80,16 @@ class Setting:
     device: Device
     channels: int
     packs: bool = False
-    host: Host = A100_HBM3
+
+    @property
+    def host(self) -> Host:
+        """The host that the device names."""
+        return host_of(self.device)
 
     @property
     def has_host(self) -> bool:
-        """Whether the host's formulas fit the device; UPMEM has another kind of host, which is not modelled."""
-        return self.device.column_writes is not None
+        """Whether the device names a host; UPMEM has another kind of host, which is not modelled."""
+        return self.device.system.host is not None
 
     @property
     def element_bytes(self) -> int:
@@ -228,7 +232,7 @@ def _layout(part: Part, mapping: Any, rows: int, setting: Setting) -> Layout | N
     contraction = contraction_of(part.kernel, part.statement).with_hull(mapping.hull)
     packing = 0
     if _may_be_packed(part, setting):
-        packing = matrix_ps(contraction, target_of_any(setting.device), mapping.splits, setting.host)
+        packing = matrix_ps(contraction, target_of_any(setting.device), mapping.splits)
     # AttAcc: of a matrix over which several vectors walk, no batch element straddles a row (`place_batch`).
     walks = mapping.channel_extents(contraction)[1] > 1
     key = (*(_matrix_form(part, [mapping]) or ()), mapping, walks, part.number if mapping.hull else -1)

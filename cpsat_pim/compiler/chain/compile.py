@@ -37,7 +37,7 @@ def compile_chain(
         kernel=kernel.name,
         sizes=sizes,
         device=device.name,
-        host=setting.host.name,
+        host=setting.host.name if setting.has_host else None,
         channels=setting.channels,
         tick_ps=device.tick_ps,
         axis_names=target_of_any(device).axis_names,

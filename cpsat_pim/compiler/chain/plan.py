@@ -37,7 +37,7 @@ class ChainPlan:
     kernel: str
     sizes: Names[str, int]
     device: str
-    host: str
+    host: str | None
     channels: int
     tick_ps: int
     axis_names: tuple[str, ...]

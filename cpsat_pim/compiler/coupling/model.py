@@ -12,7 +12,7 @@ from attrs import frozen
 
 from cpsat_pim.compiler.coupling.attention import AttentionOption, attention_options
 from cpsat_pim.compiler.coupling.options import Option, product_options
-from cpsat_pim.compiler.host import A100_HBM3, Host
+from cpsat_pim.compiler.host import host_of
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.models.block import Block
 from cpsat_pim.compiler.models.transformer import Transformer, fully_connected
@@ -81,13 +81,12 @@ class Decision:
         return (self.value - self.bound) / self.value
 
 
-def problem_of(
-    model: Transformer, batches: tuple[int, ...], lengths: range, target: Target, host: Host = A100_HBM3
-) -> Problem:
+def problem_of(model: Transformer, batches: tuple[int, ...], lengths: range, target: Target) -> Problem:
     """All options, with exact times. The space: host or PIM for every layer and batch size; for the feed-forward also
     both at once, by sixteenths of the outputs, if the host's part takes less than everything on PIM; for every such
     choice the layout with the least sum of times.
     """
+    host = host_of(target.device)
     blocks = {batch: Block(model, batch, host, target) for batch in batches}
     weights = {
         layer.name: tuple(

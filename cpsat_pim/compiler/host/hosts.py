@@ -1,34 +1,20 @@
-"""Hosts as data. Source of every figure: attacc_simulator c600051, `src/config.py`, unless the line says otherwise."""
+"""The host of a device, and the one that AttAcc's published model describes, which the presets name."""
 
-from attrs import field, frozen
+from cpsat_pim.compiler.language import KernelMistake
+from cpsat_pim.device import Device, Host, read_host
 
-from cpsat_pim.base.validate import positive, share
+__all__ = ["A100_HBM3", "Host", "host_of"]
 
-
-@frozen(kw_only=True)
-class Host:
-    """A processor with caches and the memory that the PIM devices are; bandwidths in bytes per second."""
-
-    name: str
-    cores: int = field(validator=positive)
-    flops: int = field(validator=positive)
-    memory_bandwidth: int = field(validator=positive)
-    link_bandwidth: int = field(validator=positive)
-    l1_bytes: int = field(validator=positive)
-    l2_bytes: int = field(validator=positive)
-    compute_efficiency: float = field(validator=share)
-    memory_efficiency: float = field(validator=share)
+A100_HBM3 = read_host("a100-hbm3")
 
 
-#: `make_xpu_config(GPUType.A100a)`: an A100 whose memory is five HBM3 stacks.
-A100_HBM3 = Host(
-    name="a100-hbm3",
-    cores=108,
-    flops=312 * 10**12,
-    memory_bandwidth=3352 * 10**9,
-    link_bandwidth=600 * 10**9,  # NVLink 3, both directions together
-    l1_bytes=192 * 1024,
-    l2_bytes=40 * 1024 * 1024,
-    compute_efficiency=0.8,  # SCALING_FACTOR MAX_COMPUTE_UTIL
-    memory_efficiency=0.85,  # SCALING_FACTOR MAX_OFF_MEM_BW_UTIL
-)
+def host_of(device: Device) -> Host:
+    """The host that a device's file names.
+
+    Raises:
+        KernelMistake: it names none.
+        ValueError: there is no such host, or its file has mistakes.
+    """
+    if device.system.host is None:
+        raise KernelMistake(f"{device.name}: its file names no host (`system.host`), so that the host has no time")
+    return read_host(device.system.host)

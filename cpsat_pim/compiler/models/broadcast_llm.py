@@ -12,8 +12,8 @@ from typing import Any
 from attrs import frozen
 from ortools.sat.python import cp_model
 
-from cpsat_pim.compiler.broadcast import best_of_kernel, has_bank_mode, lowered_of
-from cpsat_pim.compiler.host import A100_HBM3, Host, Product, product_seconds
+from cpsat_pim.compiler.broadcast import best_of_kernel, lowered_of
+from cpsat_pim.compiler.host import Host, Product, host_of, product_seconds
 from cpsat_pim.compiler.host.rearrangement import write_ticks
 from cpsat_pim.compiler.language import Kernel, KernelMistake, shipped_kernel
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction, matrix_rows
@@ -50,7 +50,11 @@ class BroadcastGeneration:
 
     request: Request
     device: Device
-    host: Host = A100_HBM3
+
+    @property
+    def host(self) -> Host:
+        """The host that the device names."""
+        return host_of(self.device)
 
     @cached_property
     def block(self) -> HostBlock:
@@ -146,9 +150,9 @@ def check_device(device: Device) -> None:
     """Refuse devices that no host model fits.
 
     Raises:
-        KernelMistake: the device is UPMEM, or like it.
+        KernelMistake: the device names no host, or its host writes no single bank (UPMEM).
     """
-    if not has_bank_mode(device) and device.column_writes is None:
+    if device.column_writes is None or device.system.host is None:
         raise KernelMistake(f"{device.name}: its host is not modelled, so that a transformer has no time")
 
 

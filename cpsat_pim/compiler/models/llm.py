@@ -15,7 +15,7 @@ from functools import cached_property, partial
 
 from attrs import frozen
 
-from cpsat_pim.compiler.host import A100_HBM3, Host
+from cpsat_pim.compiler.host import Host, host_of
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.models import published
 from cpsat_pim.compiler.models.block import GROUPS, Block, Parts, Request
@@ -37,7 +37,11 @@ class Generation:
 
     request: Request
     target: Target
-    host: Host = A100_HBM3
+
+    @property
+    def host(self) -> Host:
+        """The host that the device names."""
+        return host_of(self.target.device)
 
     @cached_property
     def block(self) -> Block:
@@ -99,9 +103,9 @@ class Generation:
         return total
 
 
-def generation_seconds(request: Request, system: str, target: Target, host: Host = A100_HBM3) -> Parts:
+def generation_seconds(request: Request, system: str, target: Target) -> Parts:
     """Seconds of all generated tokens but the first, by group of layers."""
-    return Generation(request, target, host).seconds(system)
+    return Generation(request, target).seconds(system)
 
 
 def speedups(times: Names[str, Parts]) -> dict[str, float]:

@@ -6,7 +6,6 @@ from typing import Protocol
 import numpy as np
 from attrs import evolve, frozen
 
-from cpsat_pim.compiler.host import A100_HBM3, Host
 from cpsat_pim.compiler.host.energy import MEMORY_FJ
 from cpsat_pim.compiler.host.rearrangement import packing_ps
 from cpsat_pim.compiler.language import KernelMistake
@@ -151,10 +150,10 @@ def bytes_read(contraction: Contraction, target: OnDevice) -> int:
     return min(strides[0], target.device.group.burst_bytes // target.device.core.element_bytes) if strides else 1
 
 
-def matrix_ps(contraction: Contraction, target: OnDevice, split: tuple[int, ...], host: Host = A100_HBM3) -> int:
+def matrix_ps(contraction: Contraction, target: OnDevice, split: tuple[int, ...]) -> int:
     """Picoseconds to pack the matrix for the banks of the channels in use."""
     moved = matrix_bytes(contraction, target, split)
-    return packing_ps(moved * bytes_read(contraction, target), moved, prod(split), target.device, host)
+    return packing_ps(moved * bytes_read(contraction, target), moved, prod(split), target.device)
 
 
 def matrix_fj(contraction: Contraction, target: OnDevice, split: tuple[int, ...]) -> int:

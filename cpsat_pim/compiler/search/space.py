@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from cpsat_pim.compiler.host import A100_HBM3, Host
+from cpsat_pim.compiler.host import Host, host_of
 from cpsat_pim.compiler.lowering.contraction import moves_of_owners, padded
 from cpsat_pim.compiler.mapping import CLASSES, Contraction, Mapping
 from cpsat_pim.compiler.mapping.contraction import DEPTH, OUTPUTS
@@ -37,7 +37,7 @@ def space_of(
     contraction: Contraction,
     target: Target,
     channels: int | None = None,
-    host: Host = A100_HBM3,
+    host: Host | None = None,
     splits: tuple[tuple[int, ...], ...] | None = None,
     follows: bool = False,
 ) -> SpaceOf:
@@ -50,7 +50,7 @@ def space_of(
     core = target.device.core
     arrays = Space(
         chunks=chunks,
-        extra=np.array([output_ps(contraction, target, host, split) for split in splits]),
+        extra=np.array([output_ps(contraction, target, host or host_of(target.device), split) for split in splits]),
         parts=parts,
         drains=drains[0],
         loads=loads[0],

@@ -2,7 +2,7 @@
 
 from attrs import frozen
 
-from cpsat_pim.compiler.host import A100_HBM3, Host
+from cpsat_pim.compiler.host import Host
 from cpsat_pim.compiler.mapping import Contraction, Mapping
 from cpsat_pim.compiler.search.space import SpaceOf, space_of
 from cpsat_pim.compiler.target import Target
@@ -28,11 +28,14 @@ def best_mapping(
     contraction: Contraction,
     target: Target,
     channels: int | None = None,
-    host: Host = A100_HBM3,
+    host: Host | None = None,
     prunes: bool = True,
     counts: bool = True,
 ) -> Optimum | None:
-    """The mapping of least time, or None if the device can run none; `counts`: also the mappings that there are."""
+    """The mapping of least time, or None if the device can run none.
+
+    `host`: another than the device's. `counts`: also how many mappings there are.
+    """
     space = space_of(contraction, target, channels, host)
     best = sweep(space.arrays, target.timing, prunes)
     if best.time_ps >= NONE:

@@ -98,7 +98,7 @@ class Builder:
     def _times(self, a: Int, b: Int, name: str, within: set[int] | None, most: int | None) -> Int:
         result = self._product_variable(a, b, name, within, most)
         if isinstance(a, int) or isinstance(b, int):
-            self.demand(result == a * b)
+            self.imply([], result == a * b)  # False where both factors are constants and no product is left
         else:
             self._multiply_to(result, (a, b))
         return result

@@ -8,27 +8,37 @@ those outside its first consumer, so it is counted once for all orders that agre
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import attrs
 
-from cpsat_pim.base.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.base.dims import ON_CHIP, RELEVANT, Level, Tensor
+from cpsat_pim.base.interrupts import call_watched
 from cpsat_pim.evaluate.cost import Prediction, to_machine, to_nest, to_prediction, to_shape
 from cpsat_pim.mapper.model.residency import Outside
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search.orders import InnermostClass, LoopOrders, Order
+from cpsat_pim.mapper.search.placement import Placement, Placements, StreamCache, StreamFigures, input_blocks
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.mapping.dataflow import classify_dataflow
-from cpsat_pim.workload import ConvWorkload
-from tables.bounds.windows import block_sides
 from tables.counts.cost import Cost, array_timing, cost_with
 from tables.counts.scans import axis_strides, step_bytes
-from tables.counts.stream import ArrayTiming, demanded_tiles, dram_stream, scan_order, stream_key, stream_loops
+from tables.counts.stream import (
+    ArrayTiming,
+    Stopped,
+    demanded_tiles,
+    dram_stream,
+    is_long,
+    scan_order,
+    stream_key,
+    stream_loops,
+)
 from tables.counts.walk import NO_STREAM_LIMIT, StreamCounts, StreamLimit
-from tables.nest import AXES, EVEN, MACS, Nest, span
+from tables.nest import AXES, EVEN, MACS, Nest
 
 #: By how many times its size a tensor can grow in DRAM: blocks may end just behind the middle of a row, and of I's
 #: height and width.
@@ -43,44 +53,8 @@ class Completion(NamedTuple):
     value: int
 
 
-class Placement(NamedTuple):
-    """A tensor's layout and input block (0 without one), and the DRAM stream that they make."""
-
-    layout: int
-    block_h: int
-    block_w: int
-    stream: StreamCounts
-
-
-class Placements(NamedTuple):
-    """The placements of a tensor under one order: those that no other one dominates at this pace of the array, and the
-    fewest activations of all that keep the stream limits. A dominated one may open fewer rows, and be better at another
-    pace.
-    """
-
-    undominated: list[Placement]
-    fewest_activations: int | None
-
-
-#: Placements by all that a tensor's stream depends on (`tables.counts.stream.stream_key`).
-StreamCache = dict[tuple[object, ...], Placements]
-
-
-class StreamFigures(NamedTuple):
-    """Figures of one tensor's DRAM stream; of a minimum, each figure may be of another order, layout or block.
-
-    `edge_cycles`: of the first scan, of outputs of the last tile. `closed_cycles`: cycles if another tensor's row is
-    opened next; 0 where the bank is not shared. `stall_cycles`: cycles that the array waits for loads
-    (exposed transfers); `isolated_stall_cycles`: without those that every scan causes. Both are 0 where time does not
-    matter, and where outputs that come back are waited for anyway.
-    """
-
-    activations: int
-    cycles: int
-    edge_cycles: int
-    closed_cycles: int
-    stall_cycles: int
-    isolated_stall_cycles: int
+class OutOfTime(Exception):
+    """The time was up."""
 
 
 class Completions:
@@ -88,7 +62,8 @@ class Completions:
     class by level, and its restriction are kept.
 
     `cache`: counted streams of earlier drafts of the same layer, machine, objective and constraints. Mappings that cost
-    more than the `cutoff` may be missing; `limits_below` gives what streams may take in mappings up to a cost.
+    more than the `cutoff` may be missing; `limits_below` gives what streams may take in mappings up to a cost. Where
+    the time `is_over`, no long stream is counted to its end.
     """
 
     def __init__(
@@ -102,9 +77,10 @@ class Completions:
         limits_below: Callable[[int | None], Sequence[StreamLimit]],
         cutoff: int | None,
         parameters: SearchParameters = DEFAULTS,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self.restriction, self.objective, self.draft, self.outside = restriction, objective, draft, outside
-        self.parameters = parameters
+        self.parameters, self._is_over = parameters, is_over
         self.layer, arch = restriction.layer, restriction.arch
         self.sees_cycles, self.sees_energy = restriction.relevant_figures(objective)
         self.machine = to_machine(arch)
@@ -146,22 +122,36 @@ class Completions:
 
     # --- Complete mappings -------------------------------------------------------------------------------------------
 
-    def best(self, orders: Iterable[Order], good_enough: int = 0) -> Completion | None:
-        """Return the cheapest completion over some orders, or the first that costs at most `good_enough`.
+    def best(self, orders: Iterable[Order]) -> Completion | None:
+        """Return the cheapest completion over some orders.
 
         None if no order makes a mapping that keeps the restriction, the budget and the cutoff.
+
+        Raises:
+            OutOfTime: the time was up before all were counted.
         """
-        best: tuple[int, Nest, Cost] | None = None
+        return max(self.improving(orders), key=lambda completion: -completion.value, default=None)
+
+    def improving(self, orders: Iterable[Order], good_enough: int = 0) -> Iterator[Completion]:
+        """Yield the cheapest completion of each order that is cheaper than those of the orders before it, up to the
+        first that costs at most `good_enough`.
+
+        Raises:
+            OutOfTime: the time was up before a stream was counted.
+        """
+        least: int | None = None
         counted: set[tuple[object, ...]] = set()
         for order in filter(self._is_allowed, orders):
+            best: tuple[Nest, Cost] | None = None
             for nest, cost in self._costs(order, counted):
                 value = self.objective.value(cost.latency_cycles, cost.energy_fj)
-                if (best is None or value < best[0]) and self._is_affordable(nest, cost):
-                    best = (value, nest, cost)
+                if (least is None or value < least) and self._is_affordable(nest, cost):
+                    least, best = value, (nest, cost)
                     self._lower_cutoff(value)
-            if best is not None and best[0] <= good_enough:
-                break
-        return Completion(self._mapping(best[1]), to_prediction(best[2]), best[0]) if best is not None else None
+            if best is not None and least is not None:
+                yield Completion(self._mapping(best[0]), to_prediction(best[1]), least)
+                if least <= good_enough:
+                    return
 
     def _lower_cutoff(self, value: int) -> None:
         """Stop counting streams that only mappings above a known cost can have."""
@@ -286,8 +276,17 @@ class Completions:
     def _place(self, nest: Nest, t: Tensor, tempo: ArrayTiming, layout: int, block_h: int, block_w: int) -> Placement:
         layouts = [layout if u is t else 0 for u in Tensor]
         placed = nest._replace(layout=tuple(layouts), block_h=block_h, block_w=block_w)
-        stream = dram_stream(placed, t, self.machine.dram, tempo, self.stream_limits[t])
-        return Placement(layout, block_h, block_w, stream)
+        return Placement(layout, block_h, block_w, self._stream(placed, t, tempo))
+
+    def _stream(self, nest: Nest, t: Tensor, tempo: ArrayTiming) -> StreamCounts:
+        """Count a stream, a long one only while there is time."""
+        count = partial(dram_stream, nest, t, self.machine.dram, tempo, self.stream_limits[t])
+        if not is_long(nest, t):
+            return count()
+        try:
+            return call_watched(count, self._is_over)
+        except Stopped as stopped:
+            raise OutOfTime from stopped
 
     def _undominated(self, placements: list[Placement]) -> list[Placement]:
         """Return the Pareto front in the figures that can change the objective, of equal ones the first.
@@ -334,14 +333,3 @@ class Completions:
 
 def _dominates(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return one != other and all(a <= b for a, b in zip(one, other, strict=True))
-
-
-def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]:
-    """Return heights and widths of the blocks that a row-aligned input may be laid out in."""
-    extents, sides = mapping.extents(Level.ROW_BUFFER), []
-    for size, stride, dilation, outputs, filters in (
-        (layer.input_height, layer.stride[1], layer.dilation[1], extents[Dim.Q], extents[Dim.S]),
-        (layer.input_width, layer.stride[0], layer.dilation[0], extents[Dim.P], extents[Dim.R]),
-    ):
-        sides.append(block_sides(size, stride, span(outputs, filters, stride, dilation), outputs))
-    return [(h, w) for h in sides[0] for w in sides[1]]

@@ -16,7 +16,7 @@ from cpsat_pim.mapper.model.builder import Lit
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.reuse import consumers_inside
 from cpsat_pim.mapper.model.variables import CLASSES
-from cpsat_pim.mapper.search.completion import Completion, Completions
+from cpsat_pim.mapper.search.completion import Completion, Completions, OutOfTime
 from cpsat_pim.mapper.search.cut_pool import BoxFamily, Cut, CutPool, TilePasses, Validity, consumed_outside
 from cpsat_pim.mapper.search.orders import Order
 from cpsat_pim.mapper.search.solution import Solution
@@ -368,7 +368,3 @@ def _costs_at_least(value: int) -> Callable[[MasterProblem, Lit], None]:
 
 class TooManyOrders(Exception):
     """A solution has more loop orders than are counted."""
-
-
-class OutOfTime(Exception):
-    """The time was up."""

@@ -7,8 +7,8 @@ from cpsat_pim.mapper.model.builder import Int
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.residency import Outside
 from cpsat_pim.mapper.model.variables import CLASSES
-from cpsat_pim.mapper.search.completion import StreamFigures
 from cpsat_pim.mapper.search.orders import InnermostClass
+from cpsat_pim.mapper.search.placement import StreamFigures
 from cpsat_pim.mapping import Mapping, Stored
 
 

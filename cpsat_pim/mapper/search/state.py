@@ -5,6 +5,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from cpsat_pim.mapper.bounds.countable import HIGHEST
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.tile_bounds import TileEnumerations
 from cpsat_pim.mapper.model.master import MasterProblem
-from cpsat_pim.mapper.search.completion import Completion, Completions, StreamCache
+from cpsat_pim.mapper.search.completion import Completion, Completions, OutOfTime
 from cpsat_pim.mapper.search.cut_pool import CutPool
-from cpsat_pim.mapper.search.cuts import CutGenerator, OutOfTime, TooManyOrders
+from cpsat_pim.mapper.search.cuts import CutGenerator, TooManyOrders
 from cpsat_pim.mapper.search.orders import Order
+from cpsat_pim.mapper.search.placement import StreamCache
 from cpsat_pim.mapper.search.request import SolveRequest
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solver import SolveResult, solve_master
@@ -142,7 +144,9 @@ class SearchState:
     def complete(self, solution: Solution, good_enough: int) -> Completions:
         """Evaluate completions of a solution exactly, until one costs at most `good_enough`; update the incumbent."""
         completions = self.completions(solution)
-        self.update_incumbent(completions.best(self._while_time(completions.likely_orders()), good_enough))
+        with suppress(OutOfTime):
+            for completion in completions.improving(self._while_time(completions.likely_orders()), good_enough):
+                self.update_incumbent(completion)
         return completions
 
     def complete_others(self, solutions: Iterable[Solution], lower_bound: int) -> None:
@@ -166,6 +170,7 @@ class SearchState:
             self.stream_limits,
             None if self.value_to_beat is None else self.value_to_beat - 1,
             self.parameters,
+            lambda: self.is_over,
         )
 
     def stream_limits(self, trial_bound: int | None) -> list[StreamLimit]:

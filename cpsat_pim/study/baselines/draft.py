@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from cpsat_pim.base.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.base.validate import as_table, as_tuple
-from cpsat_pim.mapper.search.completion import input_blocks
+from cpsat_pim.mapper.search.placement import input_blocks
 from cpsat_pim.mapping import OWN_BANKS, Banks, Factors, Mapping, Stored
 from cpsat_pim.workload import ConvWorkload
 

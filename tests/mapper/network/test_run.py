@@ -3,6 +3,7 @@
 import itertools
 import math
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import threading
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from attrs import evolve
@@ -25,6 +27,8 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints, NetworkConstraints
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
+from tables.counts.stream import LONG_SCANS
+from tables.counts.walk import walk_stream
 from tests.deaths import Task
 
 ENERGY = Objective.named("energy")
@@ -291,3 +295,19 @@ def test_time_limit_ends_the_verification() -> None:
     solved = solve_and_verify(layer, ARCH, SolveRequest(objective=ENERGY, time_limit=2))
     assert solved.mapping is not None
     assert solved.simulated is None
+
+
+def test_long_streams_are_counted_once() -> None:
+    """Both searches, the recost and the report share the counts: W is scanned 265,189 times, an element at a time."""
+    counted: list[bytes] = []
+
+    def count(*stream: Any) -> Any:
+        if stream[0][:, 0].prod() >= LONG_SCANS:
+            counted.append(pickle.dumps(stream[:2]))
+        return walk_stream(*stream)
+
+    with patch("tables.counts.stream.walk_stream", count):
+        solved = solve_and_verify(ConvWorkload(N=3, C=509, K=521), ARCH, SolveRequest(objective=ENERGY, time_limit=100))
+    assert solved.status is Status.OPTIMAL
+    assert counted
+    assert len(counted) == len(set(counted))

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, Level, Tensor
-from cpsat_pim.mapper.search.completion import input_blocks
+from cpsat_pim.mapper.search.placement import input_blocks
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.workload import ConvWorkload
