@@ -16,7 +16,7 @@ from tables.counts.visits import Tile, add_visits, scan_pattern, scan_patterns
 from tables.counts.walk import _access_rows, _cycles
 from tables.dram import Dram
 from tables.jit import njit
-from tables.nest import DRAM, PE, Ints, O
+from tables.nest import DRAM, PE, I, Ints, O, W
 
 #: A level's way to the MACs is numbered as one more level.
 TO_MACS = 3
@@ -114,6 +114,27 @@ def _new_banks(tiles: Tiles) -> Banks:
 
 
 @njit
+def _pattern(t: int, at: Ints, tiles: Tiles) -> tuple[int, int]:
+    """Return `scan_pattern` of a tensor's tile. (To choose among tuples by index takes longer than a scan.)"""
+    if t == I:
+        return scan_pattern(at, tiles.i, tiles.dram)
+    if t == W:
+        return scan_pattern(at, tiles.w, tiles.dram)
+    return scan_pattern(at, tiles.o, tiles.dram)
+
+
+@njit
+def _list_visits(t: int, which: int, tiles: Tiles, banks: Banks, visits: Ints, listed: int) -> tuple[Ints, int]:
+    """Add the visits of a tensor's pattern to those of all patterns found so far; modifies banks."""
+    if listed > _MAX_VISITS:
+        banks.patterns[:], listed = 0, 0
+    banks.patterns[t, which, 0] = listed
+    visits, listed = add_visits(which, (tiles.i, tiles.w, tiles.o)[t], tiles.dram, visits, listed)
+    banks.patterns[t, which, 1] = listed
+    return visits, listed
+
+
+@njit
 def _scan(t: int, at: Ints, part: int, tiles: Tiles, banks: Banks, visits: Ints, listed: int) -> tuple[int, Ints, int]:
     """Scan the tile of a tensor at a position; modifies banks.
 
@@ -121,18 +142,13 @@ def _scan(t: int, at: Ints, part: int, tiles: Tiles, banks: Banks, visits: Ints,
 
     Returns by how many cycles the stream of its part advances, and visits and listed with those of the tile's pattern.
     """
-    tile, dram = (tiles.i, tiles.w, tiles.o)[t], tiles.dram
-    row, which = scan_pattern(at, tile, dram)
+    row, which = _pattern(t, at, tiles)
     if not banks.patterns[t, which, 1]:
-        if listed > _MAX_VISITS:
-            banks.patterns[:], listed = 0, 0
-        banks.patterns[t, which, 0] = listed
-        visits, listed = add_visits(which, tile, dram, visits, listed)
-        banks.patterns[t, which, 1] = listed
+        visits, listed = _list_visits(t, which, tiles, banks, visits, listed)
     state, scanned = banks.state[part], visits[banks.patterns[t, which, 0] : banks.patterns[t, which, 1]]
-    before = _cycles(state, dram)
-    _access_rows(row + t * _APART * dram.banks, scanned, dram, state, banks.rows[part])
-    return _cycles(state, dram) - before, visits, listed
+    before = _cycles(state, tiles.dram)
+    _access_rows(row + t * _APART * tiles.dram.banks, scanned, tiles.dram, state, banks.rows[part])
+    return _cycles(state, tiles.dram) - before, visits, listed
 
 
 @njit
