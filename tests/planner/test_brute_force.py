@@ -36,7 +36,12 @@ CHAINS = {
 }
 
 
-SPACES = [("two", 1, 2), ("three", 1, 2), ("residual", 1, 2), ("two", 2, 2), ("three", 2, 2), ("residual", 2, 2)]
+SPACES = [
+    ("two", 1, 2),
+    ("residual", 1, 2),
+    ("residual", 2, 2),
+    *(pytest.param(*space, marks=pytest.mark.slow) for space in [("three", 1, 2), ("two", 2, 2), ("three", 2, 2)]),
+]
 
 
 def layer_choices(graph, array, space, costs, task):
