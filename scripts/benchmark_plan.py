@@ -147,7 +147,7 @@ class Row:
     def key(self) -> str:
         """Network, array and space."""
         given = self.arguments
-        parts = [self.network.name, *given.bind, given.arch, given.array]
+        parts = [self.network.name, given.arch, given.array]
         parts += [f"cuts {given.cuts}"] if given.cuts else []
         parts += ["home columns"] if given.home_columns else []
         parts += [f"capacity {given.capacity}"] if given.capacity else []
@@ -160,7 +160,6 @@ class Row:
             "network": self.network.name,
             "array": given.array,
             "arch": given.arch,
-            "bind": given.bind,
             "home_columns": given.home_columns,
             "node_costs": given.node_costs,
             "clock": self.array.node.clock,

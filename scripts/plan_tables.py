@@ -83,7 +83,6 @@ def language_cells(row: Row) -> Iterator[str]:
     """Milliseconds and millijoules of a language model, and what was proven."""
     best = row["plans"]["plan"]
     yield row["network"]
-    yield ", ".join(row["bind"])
     yield row["arch"]
     yield row["array"] + (", home columns" if row["home_columns"] else "")
     yield from (f"{1000 * best[key] / row['clock']:.3f} ms" for key in ("latency_cycles", "bound"))
@@ -164,7 +163,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], bool], Callable[[Row], 
         capacity_cells,
     ),
     "language models": (
-        ("model", "step", "device", "nodes", "latency", "bound", "gap", "energy", "processor", "simulated"),
+        ("model", "device", "nodes", "latency", "bound", "gap", "energy", "processor", "simulated"),
         is_of_language_models,
         language_cells,
     ),
