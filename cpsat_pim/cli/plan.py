@@ -101,7 +101,8 @@ def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, 
 
     if not arguments.explain:
         return "", {}
-    found = explain_plan(costed.graph, costed.plan, costed.cost, read_input(lambda: given_space(arguments)))
+    space = read_input(lambda: given_space(arguments, costed.plan.array))
+    found = explain_plan(costed.graph, costed.plan, costed.cost, space)
     return "\n" + format_explanation(found, costed.cost), {"explanation": explanation_document(found)}
 
 
@@ -129,7 +130,7 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import format_cost
 
-    space, objective = read_input(lambda: given_space(arguments)), given_sum(arguments)
+    space, objective = read_input(lambda: given_space(arguments, array)), given_sum(arguments)
     plan = read_replay(arguments, graph, array, space, objective, node_costs(arguments, array, objective))
     cost = evaluate_plan(graph, plan)
     simulated, code = _simulate(arguments, network, graph, plan, cost)
@@ -151,7 +152,7 @@ def _make_baseline(arguments: argparse.Namespace, network: "Network", graph: "Gr
 
     if arguments.objective == "edp":
         raise InputError("--baseline cannot be combined with --objective edp")
-    objective, space = given_sum(arguments), read_input(lambda: given_space(arguments))
+    objective, space = given_sum(arguments), read_input(lambda: given_space(arguments, array))
     costs = node_costs(arguments, array, node_objective(objective, array.nodes))
     found = read_input(lambda: solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs))
     simulated, code = _simulate(arguments, network, graph, found.plan, found.cost)

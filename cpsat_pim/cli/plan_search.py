@@ -44,8 +44,8 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     add("--dims", metavar="N", type=positive, default=2, help=text)
     text = "axes that each side of a home may be split by (%(default)s)"
     add("--home-dims", metavar="N", type=positive, default=1, help=text)
-    text = "homes may also lie on the first column of the array (over a host: on one node of each channel)"
-    add("--home-columns", action="store_true", help=text)
+    text = "homes may also lie on the first column of the array (over a host, where that is one node of each channel)"
+    add("--home-columns", action=argparse.BooleanOptionalAction, help=text)
     text = "run branches side by side on regions cut at multiples of N rows or columns (0: one after another)"
     add("--cuts", metavar="N", type=_cuts, default=0, help=text)
     text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
@@ -60,16 +60,21 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     add("--store", metavar="FILE", help=text)
 
 
-def given_space(arguments: argparse.Namespace) -> "Space":
-    """Return the space that the options declare."""
+def given_space(arguments: argparse.Namespace, array: "NodeArray") -> "Space":
+    """Return the space that the options declare.
+
+    Over a host each owner of a tensor's part costs a message, so homes may lie on fewer nodes unless told otherwise.
+    """
+    from cpsat_pim.planner.array import HOST
     from cpsat_pim.planner.space import Space
 
     is_free = arguments.layouts == ["free"]
     layouts = ["BCHW"] if is_free else arguments.layouts
+    columns = arguments.home_columns
     return Space(
         dims=arguments.dims,
         home_dims=arguments.home_dims,
-        home_columns=arguments.home_columns,
+        home_columns=array.interconnect == HOST if columns is None else columns,
         layouts=layouts,
         is_tied=not is_free,
         cuts=arguments.cuts,
@@ -156,7 +161,7 @@ def _request(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") 
     return PlanRequest(
         graph=graph,
         array=array,
-        space=read_input(lambda: given_space(arguments)),
+        space=read_input(lambda: given_space(arguments, array)),
         make_costs=lambda objective: node_costs(arguments, array, objective),
         limits=SearchLimits(time_limit=arguments.time_limit),
         report=ignore if arguments.quiet else note,

@@ -14,11 +14,10 @@ from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.measures import measured_pulls, measured_pushes
-from cpsat_pim.planner.movement import least_cycles, most_at_home
 from cpsat_pim.planner.nodes import FREE_LAYOUTS, Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
 from cpsat_pim.planner.partition import Home, Partition
+from cpsat_pim.planner.parts import Parts
 from cpsat_pim.planner.phases import Rates
-from cpsat_pim.planner.plan import node_program
 from cpsat_pim.planner.replicas import ReplicaTable
 from cpsat_pim.planner.ring_tours import better_tours
 from cpsat_pim.planner.step import Step
@@ -74,12 +73,15 @@ class LayerOptions:
     #: The pair of layouts of two homes: int64[homes read, homes written].
     _pair_of: np.ndarray = field(init=False)
     _replicas: ReplicaTable = field(init=False)
+    _parts: Parts = field(init=False)
     #: The last tables by what they were asked for.
     _tables: dict[tuple[bool, Price], np.ndarray] = field(init=False, factory=dict)
     #: The same of bounds of rows that were not looked at.
     _floors: dict[Price, np.ndarray] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
+        homes = self.reads, self.reads_weights, self.writes
+        self._parts = Parts(graph=self.graph, task=self.task, rates=self.rates, layouts=self.layout_pairs, homes=homes)
         rows = [self._row(partition) for partition in self.partitions]
         self.rows = sorted((row for row in rows if row.floor < INFINITE), key=lambda row: row.floor)
         count, pairs = len(self.rows), len(self.layout_pairs)
@@ -96,13 +98,8 @@ class LayerOptions:
         return self.partitions[0].region
 
     def _row(self, partition: Partition) -> _Row:
-        problems = self._problems(partition)
+        problems = self._parts.programs(partition)
         return _Row(partition=partition, program=problems, floor=self._floor(problems))
-
-    def _problems(self, partition: Partition) -> tuple[NodeProblem, ...]:
-        """Node problems by layout of I and of O, or the one whose layouts are free."""
-        layer = node_program(self.task, partition)
-        return tuple(NodeProblem(layer=layer, layouts=pair) for pair in self.layout_pairs)
 
     @property
     def layout_pairs(self) -> list[Layouts]:
@@ -174,45 +171,48 @@ class LayerOptions:
         price: Price = FREE_BYTES,
         first: Collection[int] = (),
     ) -> None:
-        """Compute what so many rows move: some first, then those of the least bounds; fewer if the search is over."""
+        """Compute what so many rows move: some first, then those of the least bounds; fewer if the search is over.
+
+        Their node programs' bounds are refined before: that takes less time, and counts for all rows of equal parts.
+        """
         rest = self.rows[self.seen :]
-        at_home = self._most_at_home()
-        for row in rest:
-            if row.moved is None and not is_over():
-                row.moved = self._least_moved(row.partition, at_home)
-            row.floor = min(INFINITE, self._floor(row.program) + (row.moved or 0))
-        self._forget()
-        floors = self.floors(price)
-        order = sorted(range(len(rest)), key=lambda i: (self.seen + i not in first, int(floors[i])))
-        self.rows[self.seen :] = [rest[i] for i in order]
+        if cycles_weight := self.weighing.objective.weights[0]:
+            for row in rest:
+                if row.moved is None and not is_over():
+                    row.moved = cycles_weight * self._parts.least_cycles(row.partition)
+        self._order(first, price)
+        while not is_over() and (plain := self._plain(self.rows[self.seen : self.seen + count])):
+            for problem in plain:
+                self.costs.refine(problem)
+            self._order(first, price)
         for i in range(self.seen, min(len(self.rows), self.seen + count)):
-            if is_over():
+            if is_over() or self.rows[i].floor >= INFINITE:
                 break
             self._compute(i)
             self.seen = i + 1
         self._forget()
 
+    def _order(self, first: Collection[int], price: Price) -> None:
+        """Set the bounds of rows that were not looked at by what is known now, and sort them: some first."""
+        ahead, rest = {id(self.rows[i]) for i in first}, self.rows[self.seen :]
+        own = {id(row.program): self._floor(row.program) for row in {id(row.program): row for row in rest}.values()}
+        for row in rest:
+            row.floor = min(INFINITE, own[id(row.program)] + (row.moved or 0))
+        self._forget()
+        floors = self.floors(price)
+        order = sorted(range(len(rest)), key=lambda i: (id(rest[i]) not in ahead, int(floors[i])))
+        self.rows[self.seen :] = [rest[i] for i in order]
+        self._floors.clear()
+
+    def _plain(self, rows: Sequence[_Row]) -> list[NodeProblem]:
+        """Return the node problems of some rows whose bounds were not refined."""
+        problems = dict.fromkeys(problem for row in rows for problem in row.program)
+        return [one for one in problems if (known := self.costs.cost(one)) is not None and not known.is_refined]
+
     def _forget(self) -> None:
         """Drop tables and floors, which a change of rows makes invalid."""
         self._tables.clear()
         self._floors.clear()
-
-    def _most_at_home(self) -> tuple[int, int, int]:
-        """Return the most elements on one node of what is read, of what takes the place of W and of what is written."""
-        task, stacks = self.task, self.graph.stacks
-        second = task.reads_weights
-        return (
-            most_at_home(stacks[task.reads.stack], self.reads),
-            most_at_home(stacks[second.stack], self.reads_weights) if second else 0,
-            most_at_home(stacks[task.writes], self.writes),
-        )
-
-    def _least_moved(self, partition: Partition, at_home: tuple[int, int, int]) -> int:
-        """Return what moving data costs at least, whatever the homes."""
-        cycles_weight = self.weighing.objective.weights[0]
-        if not cycles_weight:
-            return 0
-        return cycles_weight * least_cycles(self.graph, self.task, partition, self.rates, at_home)
 
     def _step(self, partition: Partition) -> Step:
         tours = self.tours(partition)

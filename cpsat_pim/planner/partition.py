@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -41,6 +42,14 @@ def _digits_over(dims: tuple[str, ...]) -> Rule:
 
 def _product(digits: Digits) -> int:
     return math.prod(factor for _, factor in digits)
+
+
+def products(digits: Digits) -> Counter[str]:
+    """The product of the digits of each layer dim."""
+    found = Counter(dict.fromkeys(LAYER_DIMS, 1))
+    for dim, factor in digits:
+        found[dim] *= factor
+    return found
 
 
 def _check_sides(name: str, region: Region, h: Digits, w: Digits) -> None:

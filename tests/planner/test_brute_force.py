@@ -7,6 +7,7 @@ costs and bytes are those of single steps. With a capacity, every node holds wha
 import re
 from itertools import product
 
+import numpy as np
 import pytest
 from attrs import evolve
 from ortools.sat.python import cp_model
@@ -35,6 +36,14 @@ CHAINS = {
 }
 
 
+SPACES = [
+    ("two", 1, 2),
+    ("residual", 1, 2),
+    ("residual", 2, 2),
+    *(pytest.param(*space, marks=pytest.mark.slow) for space in [("three", 1, 2), ("two", 2, 2), ("three", 2, 2)]),
+]
+
+
 def layer_choices(graph, array, space, costs, task):
     """Every partition of a layer with every number of replicas: (plan of the layer for layouts, step)."""
     for partition in space.partitions(task, array.whole):
@@ -51,21 +60,66 @@ def layer_choices(graph, array, space, costs, task):
             yield planned, step
 
 
-def every_plan(graph, array, space, costs):
-    """Every plan of the space, with all numbers of replicas."""
-    homes = [[(name, home) for home in space.homes(graph.stacks[name].shape, array.whole)] for name in graph.homes]
-    for chosen in product(*homes):
-        by_home = dict(chosen)
+class EveryPlan:
+    """Latency and fullest node of every plan of a space, with all numbers of replicas: int64[plans] each.
+
+    Both are sums and maxima of what single steps and homes take.
+    """
+
+    def __init__(self, graph, array, space, costs):
+        self.graph, self.array = graph, array
+        homes = [[(name, home) for home in space.homes(graph.stacks[name].shape, array.whole)] for name in graph.homes]
+        choices = [list(layer_choices(graph, array, space, costs, task)) for task in graph.tasks]
+        found = [self._with_homes(dict(chosen), choices) for chosen in product(*homes)]
+        self.latency, self.peak = (np.concatenate([one[i].reshape(-1) for one in found]) for i in (0, 1))
+        self._plans = [make for _, _, make in found]
+        self._ends = np.cumsum([one[0].size for one in found])
+
+    def _with_homes(self, by_home, choices):
+        """Latency and peak by the choices of all layers, and what makes a plan of one."""
+        graph, array, count = self.graph, self.array, len(self.graph.tasks)
         placed = {name: by_home[graph.home_of[name]] for name in graph.stacks}
-        options = [
-            [
-                (task.name, planned(placed[task.reads.stack], placed[task.writes]))
-                for planned, _ in layer_choices(graph, array, space, costs, task)
-            ]
-            for task in graph.tasks
-        ]
-        for layers in product(*options):
-            yield whole_array_plan(graph, array, dict(layers), placed)
+        live = np.zeros((count, array.nodes), dtype=np.int64)
+        for first, last, held in live_members(graph, whole_array_plan(graph, array, {}, placed)):
+            live[first : last + 1] += held
+        latency, used = np.zeros((), dtype=np.int64), live
+        for number, (task, made) in enumerate(zip(graph.tasks, choices, strict=True)):
+            read, written = placed[task.reads.stack], placed[task.writes]
+            figures = [figures_of(task, planned, step, read, written) for planned, step in made]
+            bytes_of = np.zeros((len(made), count, array.nodes), dtype=np.int64)
+            for i, (_, (held, staged)) in enumerate(figures):
+                bytes_of[i] += held
+                bytes_of[i, number] += staged
+            latency = latency[..., None] + np.array([cycles for cycles, _ in figures])
+            used = used[..., None, :, :] + bytes_of
+
+        def make(index):
+            at = np.unravel_index(index, latency.shape)
+            layers = {
+                task.name: made[i][0](placed[task.reads.stack], placed[task.writes])
+                for task, made, i in zip(graph.tasks, choices, at, strict=True)
+            }
+            return whole_array_plan(graph, array, layers, placed)
+
+        return latency, used.max(axis=(-2, -1)), make
+
+    def plan(self, index):
+        """One of the plans."""
+        at = int(np.searchsorted(self._ends, index, side="right"))
+        return self._plans[at](index - (int(self._ends[at - 1]) if at else 0))
+
+    def best(self, capacity):
+        """The least latency of those that fit; None if none does."""
+        return int(self.latency[self.peak <= capacity].min()) if (self.peak <= capacity).any() else None
+
+
+def figures_of(task, planned, step, read, written):
+    """Cycles of a layer's choice between two homes, and the bytes that it holds and stages on each node."""
+    added = sum(len(one.operands) - 1 for one in task.finishes)
+    weights, pulled, pushed = step.weights(), step.pull(read), step.push(written, added)
+    phases = weights, pulled, step.reduce(written.layout), pushed
+    cycles = planned(read, written).node_cycles + sum(phase.cycles for phase in phases)
+    return cycles, (step.weight_chunks(), step.staging(pulled, weights, pushed))
 
 
 def whole_array_plan(graph, array, layers, placed):
@@ -97,7 +151,6 @@ class WholeModel:
 
     def _add_layer(self, number, task):
         names = [self.graph.home_of[name] for name in (task.reads.stack, task.writes)]
-        added = sum(len(one.operands) - 1 for one in task.finishes)
         choices = []
         for planned, step in layer_choices(self.graph, self.array, self.space, self.costs, task):
             for (read, is_read), (written, is_written) in product(*(self.homes[name] for name in names)):
@@ -107,11 +160,8 @@ class WholeModel:
                 self.model.add_implication(chosen, is_read)
                 self.model.add_implication(chosen, is_written)
                 choices.append(chosen)
-                weights, pulled, pushed = step.weights(), step.pull(read), step.push(written, added)
-                phases = weights, pulled, step.reduce(written.layout), pushed
-                cycles = planned(read, written).node_cycles + sum(phase.cycles for phase in phases)
+                cycles, (held, staged) = figures_of(task, planned, step, read, written)
                 self.cycles.append(cycles * chosen)
-                staged, held = step.staging(pulled, weights, pushed), step.weight_chunks()
                 for node in range(self.array.nodes):
                     self.used[number][node].append(int(staged[node]) * chosen)
                     for other in range(len(self.graph.tasks)):
@@ -155,37 +205,50 @@ def space_of(name, rows, cols):
     return graph, array, Space(dims=1, layouts=layouts, is_tied=len(layouts) > 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "rows", "cols"),
-    [
-        ("two", 1, 2),
-        ("residual", 1, 2),
-        pytest.param("three", 1, 2, marks=pytest.mark.slow),  # tens of seconds
-        pytest.param("two", 2, 2, marks=pytest.mark.slow),  # a minute
-    ],
-)
-def test_enumeration_search_and_one_model_agree(monkeypatch, name, rows, cols):
+@pytest.fixture(scope="module")
+def everything():
+    """All plans of a space, enumerated once."""
+    known = {}
+
+    def enumerate_plans(name, rows, cols):
+        if (name, rows, cols) not in known:
+            graph, array, space = space_of(name, rows, cols)
+            known[name, rows, cols] = EveryPlan(graph, array, space, MadeUpCosts(LATENCY))
+        return known[name, rows, cols]
+
+    return enumerate_plans
+
+
+@pytest.mark.parametrize(("name", "rows", "cols"), SPACES)
+def test_enumerated_figures_are_those_of_plans(everything, name, rows, cols):
+    """Latency and peak of plans drawn at random are what evaluating the whole plan gives."""
+    every, draw = everything(name, rows, cols), np.random.default_rng(1)
+    for index in draw.integers(len(every.latency), size=50):
+        cost = evaluate_plan(every.graph, every.plan(int(index)))
+        assert (cost.latency_cycles, cost.peak_bytes) == (every.latency[index], every.peak[index])
+
+
+@pytest.mark.parametrize(("name", "rows", "cols"), SPACES)
+def test_enumeration_search_and_one_model_agree(monkeypatch, everything, name, rows, cols):
     """All plans with all replicas: the search proves the least latency, and so does the model."""
     monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     graph, array, space = space_of(name, rows, cols)
-    costs = MadeUpCosts(LATENCY)
-    best = min(evaluate_plan(graph, plan).latency_cycles for plan in every_plan(graph, array, space, costs))
+    costs, best = MadeUpCosts(LATENCY), int(everything(name, rows, cols).latency.min())
     solved = solve_plan(graph, array, space, LATENCY, costs, SearchLimits(batch=2))
     assert (solved.status, solved.value, solved.bound) == (Status.OPTIMAL, best, best)
     assert WholeModel(graph, array, space, costs).solve() == best
 
 
-@pytest.mark.parametrize("name", [pytest.param("two", marks=pytest.mark.slow), "residual"])
-def test_search_with_little_room_proves_the_best_plan_that_fits(monkeypatch, name):
+@pytest.mark.parametrize(("name", "rows", "cols"), SPACES)
+def test_search_with_little_room_proves_the_best_plan_that_fits(monkeypatch, everything, name, rows, cols):
     """Enumeration, one model, and the search with its labels agree on the best plan that fits, or that nothing does."""
     monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
-    graph, array, space = space_of(name, 1, 2)
-    costs = MadeUpCosts(LATENCY)
-    found = [evaluate_plan(graph, plan) for plan in every_plan(graph, array, space, costs)]
-    peaks = sorted({cost.peak_bytes for cost in found})
-    for capacity in (peaks[0] - 1, peaks[0], peaks[len(peaks) // 3], peaks[-1]):
-        narrow = evolve(array, capacity_bytes=capacity)
-        best = min((cost.latency_cycles for cost in found if cost.peak_bytes <= capacity), default=None)
+    graph, array, space = space_of(name, rows, cols)
+    every, costs = everything(name, rows, cols), MadeUpCosts(LATENCY)
+    peaks = np.unique(every.peak).tolist()
+    free = int(every.peak[every.latency == every.latency.min()].min())  # from here on the best plan of all fits
+    for capacity in {peaks[0] - 1, peaks[0], peaks[len(peaks) // 3], (peaks[0] + free) // 2, free - 1, peaks[-1]}:
+        narrow, best = evolve(array, capacity_bytes=capacity), every.best(capacity)
         assert WholeModel(graph, narrow, space, costs).solve() == best
         solved = solve_plan(graph, narrow, space, LATENCY, MadeUpCosts(LATENCY), SearchLimits(batch=2))
         if best is None:

@@ -12,17 +12,18 @@ from attrs import define, evolve, field, frozen
 
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.graph import Graph, LayerTask
-from cpsat_pim.planner.nodes import Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
+from cpsat_pim.planner.nodes import FREE_LAYOUTS, NodeCost, NodeCosts, NodeProblem, layout_index
 from cpsat_pim.planner.partition import Home, Partition
+from cpsat_pim.planner.parts import Parts
 from cpsat_pim.planner.phases import PhaseCost, Rates
-from cpsat_pim.planner.plan import LayerPlan, node_program
+from cpsat_pim.planner.plan import LayerPlan
 from cpsat_pim.planner.step import Step
 
 #: (objective, tie-breaker): what the objective leaves out breaks its ties.
 Cost = tuple[int, int]
 
 #: How exactly the cost of a partition is known, from the floor of its node program to a solved one.
-_FLOOR, _MOVED, _REFINED, _SOLVED = range(4)
+_FLOOR, _REFINED, _MOVED, _SOLVED = range(4)
 
 
 @frozen(kw_only=True)
@@ -83,7 +84,7 @@ class LayerCosts:
     _weights: tuple[int, int] = field(init=False)
     _steps: dict[Partition, Step] = field(init=False, factory=dict)
     _phases: dict[Any, Cost] = field(init=False, factory=dict)
-    _problems: dict[tuple[Partition, Layouts], NodeProblem] = field(init=False, factory=dict)
+    _parts: dict[StepHomes, Parts] = field(init=False, factory=dict)
 
     @_weights.default
     def _weights_of_objective(self) -> tuple[int, int]:
@@ -134,14 +135,23 @@ class LayerCosts:
 
     def problem(self, partition: Partition, homes: StepHomes) -> NodeProblem:
         """The node problem of a partition, with the layouts of its homes if these are tied."""
-        layouts: Layouts = (None, None)
-        if self.is_tied:
+        return self._parts_at(homes).programs(partition)[0]
+
+    def least_moved(self, partition: Partition, homes: StepHomes) -> int:
+        """The objective of what is moved, at least: known without counting any exchange."""
+        return self._weights[0] and self._weights[0] * self._parts_at(homes).least_cycles(partition)
+
+    def _parts_at(self, homes: StepHomes) -> Parts:
+        if homes not in self._parts:
             layouts = layout_index(homes.reads.layout), layout_index(homes.writes.layout)
-        known = self._problems.get((partition, layouts))
-        if known is None:
-            known = NodeProblem(layer=node_program(self.task, partition), layouts=layouts)
-            self._problems[partition, layouts] = known
-        return known
+            self._parts[homes] = Parts(
+                graph=self.graph,
+                task=self.task,
+                rates=self.rates,
+                layouts=[layouts if self.is_tied else FREE_LAYOUTS],
+                homes=([homes.reads], [homes.reads_weights] if homes.reads_weights else [], [homes.writes]),
+            )
+        return self._parts[homes]
 
     def own(self, node: NodeCost, partition: Partition) -> Cost:
         """Cost of the node programs of all nodes: exact if solved, else a bound from below."""
@@ -187,30 +197,30 @@ class _Cheapest:
         node = self.layer.costs.cost(self.problems[at])
         if node is None:
             return
-        cost = self.layer.own(node, self.options[at][0])
-        if stage >= _MOVED:
-            moved = self.layer.moved(*self.options[at])
-            cost = cost[0] + moved[0], cost[1] + moved[1]
+        option = self.options[at]
+        own = self.layer.own(node, option[0])
+        moved = self.layer.moved(*option) if stage >= _MOVED else (self.layer.least_moved(*option), 0)
+        cost = own[0] + moved[0], own[1] + moved[1]
         if stage >= _MOVED and node.is_solved:
             stage = _SOLVED
         heapq.heappush(self.heap, (cost, stage, at))
 
     def _look_closer(self, stage: int, at: int) -> None:
         """Move an option to the next stage."""
-        if stage == _FLOOR:
-            self._put(at, _MOVED)
-        elif self.solves_left <= 0 or self.effort.is_over():
+        if self.effort.is_over() or (stage == _MOVED and self.solves_left <= 0):
             self.passed_over.append(at)
-        elif stage == _MOVED:
+        elif stage == _FLOOR:
             self.layer.costs.refine(self.problems[at])
             self._put(at, _REFINED)
+        elif stage == _REFINED:
+            self._put(at, _MOVED)
         else:
             self._solve(at)
 
     def _solve(self, at: int) -> None:
         self.solves_left -= 1
         self.layer.costs.solve(self.problems[at])
-        self._put(at, _REFINED)
+        self._put(at, _MOVED)
 
     def _first_passed_over(self) -> Choice:
         """Nothing is solved: solve what was passed over first, until one has a mapping."""
