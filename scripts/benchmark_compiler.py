@@ -191,6 +191,24 @@ def figure_10(target: Target) -> Iterator[str]:
         yield row("ATTN", batch, dcc, gains(*attention_times(32 * batch, 2048, target))[0], "", "", "", "")
 
 
+def bases(target: Target) -> Iterator[str]:
+    """How many times longer the fixed distribution takes on HBM-PIM than on AttAcc, in the paper's bars of figures 6
+    and 7, from which the GPU cancels out, and here."""
+    yield header("kernel", "size", "batch", "paper", "ours, 16 channels")
+    for (heads, tokens, batch), attacc, hbm in zip(
+        BARS, FIGURE_6["GEMV"][0], hbm_pim_figures.FIGURE_7["GEMV"][0], strict=True
+    ):
+        kernel = bound("gemv", B=heads * batch, N=tokens, K=HEAD_SIZE)
+        ours = time_of(fixed_gemv(heads * batch, ONE_STACK), kernel, target)
+        other = hbm_pim_figures.fixed_ps("GEMV", heads * batch, tokens)
+        yield row("GEMV", f"{heads}x{tokens}", batch, attacc / hbm, other / ours)
+    vectors = dict(zip(hbm_pim_figures.VECTOR_BARS, hbm_pim_figures.FIGURE_7["RED"][0], strict=True))
+    for (size, batch), attacc in zip(RED_BARS, FIGURE_6_RED[0], strict=True):
+        ours = red_times(size, batch, target)[0][0]
+        other = hbm_pim_figures.fixed_ps("RED", size, batch)
+        yield row("RED", size, batch, attacc / vectors[size, batch], other / ours)
+
+
 def _parts(mapping: Mapping, contraction: Contraction, target: Target) -> tuple[float, float]:
     """Microseconds of MACs and rows alone, and of the rest."""
     compute = compute_ticks(mapping, contraction, target) * target.device.tick_ps
@@ -253,6 +271,10 @@ def main() -> None:
             print(f"\nFigure {number}, {hbm_pim_figures.DEVICE.name}\n")
             left = {7: hbm_pim_figures.figure_7, 9: hbm_pim_figures.figure_9, 10: hbm_pim_figures.figure_10}[number]
             for line in left(row, header):
+                print(line, flush=True)
+        if number == 7:
+            print("\nThe fixed distribution on HBM-PIM over that on AttAcc\n")
+            for line in bases(target):
                 print(line, flush=True)
 
 

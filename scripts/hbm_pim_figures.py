@@ -68,6 +68,11 @@ def measured(name: str, *sizes: int) -> tuple[tuple[Lowered, Lowered], tuple[Low
     return measure(*sizes, ONE_STACK), measure(*sizes, ALL_STACKS)
 
 
+def fixed_ps(name: str, *sizes: int) -> int:
+    """Picoseconds of the fixed distribution on one stack."""
+    return measured(name, *sizes)[0][0].ticks * DEVICE.tick_ps
+
+
 def gains(name: str, *sizes: int) -> tuple[float, float]:
     """Over the fixed distribution, on one stack and on all."""
     one, every = ((fixed.ticks / best.ticks) for fixed, best in measured(name, *sizes))
