@@ -125,9 +125,8 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
     start = sum(head.values()) if is_shared else max(head.values())
     end = streams[O].last_cycles + _inner_tile_cycles(nest, machine, O, WRITE)
     compute = _compute_cycles(nest, machine) + _exposed_returns(nest, machine, streams[O])
+    compute += max(_exposed_tiles(nest, machine, t) for t in (I, W, O))
     moves = transfers(nest, machine, counts)
-    if not machine.double_buffered[PE]:
-        compute += max(moves["global_buffer"], moves["interconnect"])
     single_stalls = sum(s.stall_cycles - s.steady_stall_cycles for s in streams)
     terms = {"compute": start + compute + single_stalls + end}
     for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
@@ -258,6 +257,20 @@ def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
             back = tile_cycles(nest, machine, O, parent, level, READ)
             total += tiles * (times * out + (times - 1) * back)
     return total
+
+
+def _exposed_tiles(nest: Nest, machine: Machine, t: int) -> int:
+    """Return Y(t): cycles for which the array waits for t's moves into the one slot of its innermost level.
+
+    The first tile of I and W is part of the start, and O's last one of the end. Outputs that return are in X.
+    """
+    links = _inner_links(nest, t)
+    if not links or (links[-1][1] < ROW_BUFFER and machine.double_buffered[links[-1][1]]):
+        return 0
+    parent, level = links[-1]
+    if t == O and nest.reuse(O, level) > 1:
+        return 0
+    return (fetches(nest, t, level) - 1) * tile_cycles(nest, machine, t, parent, level, WRITE if t == O else READ)
 
 
 def _compute_cycles(nest: Nest, machine: Machine) -> int:

@@ -103,10 +103,15 @@ class Formula:
         times = self.walked.times[O]
         return times[-2] if self.spills() else 0
 
-    def exposed_ports(self) -> int:
-        """Y: what fills PEs that have one slot."""
-        busy = self.busy()
-        return 0 if self.device.double_buffered[PE] else max(busy["global_buffer"], busy["interconnect"])
+    def exposed_tiles(self) -> int:
+        """Y: moves of one tensor into the one slot of its innermost level, without one tile."""
+        doubles = {PE: self.device.double_buffered[0], GLOBAL_BUFFER: self.device.double_buffered[1]}
+        found = [0]
+        for t in range(3):
+            for level in self.inner_links(t)[-1:]:
+                if not doubles.get(level) and not (t == O and self.returns(level)):
+                    found.append((self.n(t, level) - 1) * self.move(t, level, WRITE if t == O else READ))
+        return max(found)
 
     # -- DRAM streams -------------------------------------------------------------------------------------------
 
@@ -174,7 +179,7 @@ class Formula:
         heads = [self.head(I), self.head(W)]
         start = sum(heads) if is_shared else max(heads)
         end = streams[O] - self.walked.times[O][-2] + self.path(O, WRITE)
-        work = self.steps_term() + self.exposed_sums() + self.spilled_stream() + self.exposed_ports()
+        work = self.steps_term() + self.exposed_sums() + self.spilled_stream() + self.exposed_tiles()
         stalls = [self.stalls(t) for t in range(3)]
         terms = {"compute": start + work + sum(s.all - s.steady for s in stalls) + end}
         for t, name in enumerate(NAMES):
