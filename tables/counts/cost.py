@@ -137,10 +137,12 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
             terms[name] = max(terms[name], alone + (start if t == O else end))
     banks = bank_cycles(nest, streams)
     if machine.is_bus_shared:
-        terms["dram_bus"] = sum(banks.values()) + min(_residence(nest, t) for t in (I, W))
+        link = sum(banks.values()) + min(_residence(nest, t) for t in (I, W))
+        terms["dram_bus"] = max(link, _exposed_link(nest, machine, (I, W, O), streams))
     for tensors, cycles in banks.items():
         if len(tensors) > 1:
-            terms[bank_name(tensors)] = cycles + min(_residence(nest, t) for t in tensors if t != O)
+            link = cycles + min(_residence(nest, t) for t in tensors if t != O)
+            terms[bank_name(tensors)] = max(link, _exposed_link(nest, machine, tensors, streams))
     return terms | {name: start + busy + end for name, busy in moves.items()}
 
 
@@ -257,6 +259,22 @@ def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
             back = tile_cycles(nest, machine, O, parent, level, READ)
             total += tiles * (times * out + (times - 1) * back)
     return total
+
+
+def _exposed_link(nest: Nest, machine: Machine, tensors: tuple[int, ...], streams: Streams) -> int:
+    """Return the cycles of the array and of the scans, over a link that tensors share, that nothing hides.
+
+    A level with one slot that alone stores a tensor loads while the array waits, and a link moves one tile at a time.
+    """
+    alone = [t for t in tensors if _is_exposed(nest, machine, t)]
+    scans = (streams[t].closed_cycles if nest.sharing(t) else streams[t].cycles for t in alone)
+    return _compute_cycles(nest, machine) + sum(scans)
+
+
+def _is_exposed(nest: Nest, machine: Machine, t: int) -> bool:
+    """Return whether one level alone stores t, with one slot."""
+    level = nest.consumers(t)[0]
+    return len(nest.consumers(t)) == 2 and not (level < ROW_BUFFER and machine.double_buffered[level])
 
 
 def _exposed_tiles(nest: Nest, machine: Machine, t: int) -> int:

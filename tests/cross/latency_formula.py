@@ -113,6 +113,12 @@ class Formula:
                     found.append((self.n(t, level) - 1) * self.move(t, level, WRITE if t == O else READ))
         return max(found)
 
+    def exposed_link(self) -> int:
+        """C and all scans into the one slot of the only level that stores a tensor."""
+        doubles = {PE: self.device.double_buffered[0], GLOBAL_BUFFER: self.device.double_buffered[1]}
+        alone = [t for t in range(3) if len(self.levels(t)) == 2 and not doubles.get(self.levels(t)[0])]
+        return self.steps_term() + sum(self.walked.times[t][-1] for t in alone)
+
     # -- DRAM streams -------------------------------------------------------------------------------------------
 
     def hides(self, t: int) -> int | None:
@@ -189,5 +195,5 @@ class Formula:
                 alone = streams[t] + self.row_buffer_use(t) + self.residence(t) + (start if t == O else end)
                 terms[f"dram_{name}"] = max(terms[f"dram_{name}"], alone)
         if is_shared:
-            terms["dram_bus"] = sum(streams) + min(self.residence(I), self.residence(W))
+            terms["dram_bus"] = max(sum(streams) + min(self.residence(I), self.residence(W)), self.exposed_link())
         return terms | {name: start + busy + end for name, busy in self.busy().items()}

@@ -66,7 +66,9 @@ class Latency:
 
     def _compute_term(self) -> None:
         """Start, the array's cycles, exposed partial sums, stalls and end follow each other."""
-        working = [self.compute.work(), *self.compute.exposed()]
+        #: Cycles of all array steps.
+        self.work = self.compute.work()
+        working = [self.work, *self.compute.exposed()]
         self.array = self.steps
         if len(working) > 1 or working[0] is not self.steps:
             self.array = self.b.interval(1, self.max_cycles, "array")
@@ -122,6 +124,7 @@ class Latency:
             own = (streams.cycles[t] for t in Tensor if not v.restriction.is_shared(t))
             shared = (cycles for part in v.restriction.shared_parts for cycles in self._bank_cycles(part))
             self._at_least(*own, *shared, shorter)
+            self._exposed_link(list(Tensor))
         for part in v.restriction.shared_parts:
             self._bank_term(part, stays)
 
@@ -136,6 +139,30 @@ class Latency:
             shorter = self.b.interval(1, self.b.bounds_of(self.steps)[1], "shorter_stay_of_bank")
             self.b.model.add_min_equality(shorter, operands)
         self._at_least(*self._bank_cycles(part), shorter)
+        self._exposed_link(part)
+
+    def _exposed_link(self, tensors: list[Tensor]) -> None:
+        """The array's cycles and the scans of a link that nothing hides follow each other.
+
+        A level with one slot that alone stores a tensor loads while the array waits, and a link moves a tile at a time.
+        """
+        exposed: list[Int] = []
+        for t in tensors:
+            alone = self._is_exposed(t)
+            if alone is not False:
+                exposed.append(self.b.interval(0, self.max_cycles, f"exposed_{len(tensors)}_{t.name}"))
+                is_shared, streams = self.v.restriction.is_shared(t), self.streams
+                self.b.imply([alone], exposed[-1] >= (streams.closed_cycles if is_shared else streams.cycles)[t])
+        if exposed:
+            self._at_least(self.work, *exposed)
+
+    def _is_exposed(self, t: Tensor) -> Lit:
+        """Return whether one level alone stores t, with one slot."""
+        v, b = self.v, self.b
+        levels = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+        single = [m for m in levels if m is Level.ROW_BUFFER or not v.arch.hierarchy[m].double_buffered]
+        alone = [b.both([v.first_consumer(m, t), v.linked(m, MACS, t)], f"alone_{m}_{t.name}") for m in single]
+        return b.either(alone, f"alone_{t.name}") if alone else False
 
     def _bank_cycles(self, part: list[Tensor]) -> list[Int]:
         """Return the cycles of a bank that tensors share, in parts."""
