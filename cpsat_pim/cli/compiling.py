@@ -141,20 +141,26 @@ def compile_(arguments: argparse.Namespace) -> int:
 
 
 def _is_chain(kernel: Any, device: Any) -> bool:
-    """Whether a bound kernel has several statements; the channels of AttAcc run the shipped attention as one stream."""
+    """Whether a bound kernel has several statements, or one that only the host computes; the channels of AttAcc run
+    the shipped attention as one stream."""
     from cpsat_pim.compiler.attention import attention_of
-    from cpsat_pim.compiler.compile import is_attacc_like
+    from cpsat_pim.compiler.compile import has_commands, is_attacc_like
 
+    if len(kernel.statements) == 1:
+        return device.system.host is not None and not has_commands(kernel, device)
     return len(kernel.statements) > 1 and not (is_attacc_like(device) and attention_of(kernel) is not None)
 
 
 def _compile_chain(arguments: argparse.Namespace, kernel: Any, device: Any) -> int:
-    """Run `compile` of a kernel of several statements: a place and a mapping for each."""
+    """Run `compile` of a kernel of several statements, or of one for the host: a place and a mapping for each."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.compiler.chain.compile import compile_chain
     from cpsat_pim.compiler.chain.plan import format_chain
 
-    several = f"{kernel.name} has {len(kernel.statements)} statements"
+    count = len(kernel.statements)
+    several = (
+        f"{kernel.name} has {count} statements" if count > 1 else f"{device.name} has no commands for {kernel.name}"
+    )
     if arguments.objective != "time":
         raise InputError(f"--objective: expected time, since {several} (got {arguments.objective})")
     if arguments.html is not None or arguments.trace is not None:

@@ -381,3 +381,24 @@ def test_what_a_chain_cannot_is_one_line(
     assert expected in text
     assert "Traceback" not in text
     assert len(text.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("device", ["attacc", "gddr6-aim", "hbm-pim"])
+def test_a_statement_without_commands_runs_on_the_host(
+    device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A maximum is in the language, but no device has a command for it: nothing is proven, numbers are
+    compared."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        '@kernel\ndef biggest(x: "B N") -> "B":\n    y = full(-1, B)\n    for b in range(B):\n'
+        "        for n in range(N):\n            y[b] = max(y[b], x[b, n])\n    return y\n"
+    )
+    plan = tmp_path / "plan.json"
+    code, text = _run(capsys, f"{file}:biggest", "--sizes", "B=3,N=50", "--device", device, "--json", str(plan))
+    assert code == 0
+    assert "equal" in text
+    assert json.loads(plan.read_text())["status"] == "HOST"
+    code, text = _run(capsys, f"{file}:biggest", "--sizes", "B=3,N=50", "--device", device, "--objective", "energy")
+    assert code == 2
+    assert f"expected time, since {device} has no commands for biggest" in text
