@@ -125,9 +125,8 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
     start = sum(head.values()) if is_shared else max(head.values())
     end = streams[O].last_cycles + _inner_tile_cycles(nest, machine, O, WRITE)
     compute = _compute_cycles(nest, machine) + _exposed_returns(nest, machine, streams[O])
+    compute += max(_exposed_tiles(nest, machine, t) for t in (I, W, O))
     moves = transfers(nest, machine, counts)
-    if not machine.double_buffered[PE]:
-        compute += max(moves["global_buffer"], moves["interconnect"])
     single_stalls = sum(s.stall_cycles - s.steady_stall_cycles for s in streams)
     terms = {"compute": start + compute + single_stalls + end}
     for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
@@ -138,10 +137,12 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
             terms[name] = max(terms[name], alone + (start if t == O else end))
     banks = bank_cycles(nest, streams)
     if machine.is_bus_shared:
-        terms["dram_bus"] = sum(banks.values()) + min(_residence(nest, t) for t in (I, W))
+        link = sum(banks.values()) + min(_residence(nest, t) for t in (I, W))
+        terms["dram_bus"] = max(link, _exposed_link(nest, machine, (I, W, O), streams))
     for tensors, cycles in banks.items():
         if len(tensors) > 1:
-            terms[bank_name(tensors)] = cycles + min(_residence(nest, t) for t in tensors if t != O)
+            link = cycles + min(_residence(nest, t) for t in tensors if t != O)
+            terms[bank_name(tensors)] = max(link, _exposed_link(nest, machine, tensors, streams))
     return terms | {name: start + busy + end for name, busy in moves.items()}
 
 
@@ -258,6 +259,36 @@ def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
             back = tile_cycles(nest, machine, O, parent, level, READ)
             total += tiles * (times * out + (times - 1) * back)
     return total
+
+
+def _exposed_link(nest: Nest, machine: Machine, tensors: tuple[int, ...], streams: Streams) -> int:
+    """Return the cycles of the array and of the scans, over a link that tensors share, that nothing hides.
+
+    A level with one slot that alone stores a tensor loads while the array waits, and a link moves one tile at a time.
+    """
+    alone = [t for t in tensors if _is_exposed(nest, machine, t)]
+    scans = (streams[t].closed_cycles if nest.sharing(t) else streams[t].cycles for t in alone)
+    return _compute_cycles(nest, machine) + sum(scans)
+
+
+def _is_exposed(nest: Nest, machine: Machine, t: int) -> bool:
+    """Return whether one level alone stores t, with one slot."""
+    level = nest.consumers(t)[0]
+    return len(nest.consumers(t)) == 2 and not (level < ROW_BUFFER and machine.double_buffered[level])
+
+
+def _exposed_tiles(nest: Nest, machine: Machine, t: int) -> int:
+    """Return Y(t): cycles for which the array waits for t's moves into the one slot of its innermost level.
+
+    The first tile of I and W is part of the start, and O's last one of the end. Outputs that return are in X.
+    """
+    links = _inner_links(nest, t)
+    if not links or (links[-1][1] < ROW_BUFFER and machine.double_buffered[links[-1][1]]):
+        return 0
+    parent, level = links[-1]
+    if t == O and nest.reuse(O, level) > 1:
+        return 0
+    return (fetches(nest, t, level) - 1) * tile_cycles(nest, machine, t, parent, level, WRITE if t == O else READ)
 
 
 def _compute_cycles(nest: Nest, machine: Machine) -> int:

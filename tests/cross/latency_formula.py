@@ -103,10 +103,21 @@ class Formula:
         times = self.walked.times[O]
         return times[-2] if self.spills() else 0
 
-    def exposed_ports(self) -> int:
-        """Y: what fills PEs that have one slot."""
-        busy = self.busy()
-        return 0 if self.device.double_buffered[PE] else max(busy["global_buffer"], busy["interconnect"])
+    def exposed_tiles(self) -> int:
+        """Y: moves of one tensor into the one slot of its innermost level, without one tile."""
+        doubles = {PE: self.device.double_buffered[0], GLOBAL_BUFFER: self.device.double_buffered[1]}
+        found = [0]
+        for t in range(3):
+            for level in self.inner_links(t)[-1:]:
+                if not doubles.get(level) and not (t == O and self.returns(level)):
+                    found.append((self.n(t, level) - 1) * self.move(t, level, WRITE if t == O else READ))
+        return max(found)
+
+    def exposed_link(self) -> int:
+        """C and all scans into the one slot of the only level that stores a tensor."""
+        doubles = {PE: self.device.double_buffered[0], GLOBAL_BUFFER: self.device.double_buffered[1]}
+        alone = [t for t in range(3) if len(self.levels(t)) == 2 and not doubles.get(self.levels(t)[0])]
+        return self.steps_term() + sum(self.walked.times[t][-1] for t in alone)
 
     # -- DRAM streams -------------------------------------------------------------------------------------------
 
@@ -174,7 +185,7 @@ class Formula:
         heads = [self.head(I), self.head(W)]
         start = sum(heads) if is_shared else max(heads)
         end = streams[O] - self.walked.times[O][-2] + self.path(O, WRITE)
-        work = self.steps_term() + self.exposed_sums() + self.spilled_stream() + self.exposed_ports()
+        work = self.steps_term() + self.exposed_sums() + self.spilled_stream() + self.exposed_tiles()
         stalls = [self.stalls(t) for t in range(3)]
         terms = {"compute": start + work + sum(s.all - s.steady for s in stalls) + end}
         for t, name in enumerate(NAMES):
@@ -184,5 +195,5 @@ class Formula:
                 alone = streams[t] + self.row_buffer_use(t) + self.residence(t) + (start if t == O else end)
                 terms[f"dram_{name}"] = max(terms[f"dram_{name}"], alone)
         if is_shared:
-            terms["dram_bus"] = sum(streams) + min(self.residence(I), self.residence(W))
+            terms["dram_bus"] = max(sum(streams) + min(self.residence(I), self.residence(W)), self.exposed_link())
         return terms | {name: start + busy + end for name, busy in self.busy().items()}

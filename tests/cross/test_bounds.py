@@ -15,6 +15,7 @@ import pytest
 from ortools.sat.python import cp_model
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import predict, to_machine, to_nest
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
@@ -234,6 +235,27 @@ def test_master_problem_contains_every_mapping_at_its_exact_cost(name: str, mach
     tables = build_tables(layer, arch)
     for _ in range(DRAWN):
         assert contains(layer, arch, objective, tables, draw_mapping(layer, arch, rng))
+
+
+@pytest.mark.parametrize("shares", [False, True])
+@pytest.mark.parametrize("name", ["1x1", "3x3", "matrix"])
+def test_moves_into_one_slot_are_bounded(name: str, shares: bool) -> None:
+    """As above, for the latency where the array waits for each move on chip."""
+    layer, arch = LAYERS[name], PIMArchitecture(multicast=shares, spatial_reduction=shares)
+    single = [attrs.evolve(memory, double_buffered=False) for memory in arch.hierarchy]
+    arch = attrs.evolve(arch, hierarchy=single)
+    rng, tables = random.Random(f"{name} {shares}"), build_tables(layer, arch)
+    for _ in range(DRAWN):
+        assert contains(layer, arch, Objective.named("latency"), tables, draw_mapping(layer, arch, rng))
+
+
+@pytest.mark.parametrize("preset", ["gddr6-aim", "attacc"])
+@pytest.mark.parametrize("name", ["3x3", "matrix"])
+def test_streams_of_a_bank_on_a_shared_bus_are_bounded(name: str, preset: str) -> None:
+    """Of the streams of a bank, all but the last end with their row closed, also where the bus adds up all banks."""
+    layer, arch, objective = LAYERS[name], read_arch(preset), Objective.named("latency")
+    mapping = draw_mapping(layer, arch, random.Random(f"{name} {preset} 0"))
+    assert contains(layer, arch, objective, build_tables(layer, arch), mapping)
 
 
 @pytest.mark.parametrize("channels_innermost", [False, True])

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from cpsat_pim.base.dims import RELEVANT, Level, Tensor
 from cpsat_pim.evaluate.cost import rate, tile_width
-from cpsat_pim.mapper.model.builder import Int
+from cpsat_pim.mapper.model.builder import Int, Lit
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.traffic import Traffic
 from cpsat_pim.mapper.model.variables import OUTSIDE_PE, Variables
@@ -134,6 +134,37 @@ class Compute:
             self.b.imply([comes_back], cost >= leaving + coming)
             found.append(cost)
         return found
+
+    def exposed_tiles(self, t: Tensor) -> Int:
+        """Return the cycles for which the array waits for t's moves into the one slot of its innermost level.
+
+        One tile is part of the start or the end. Outputs that return are part of `exposed`.
+        """
+        total: list[Int] = []
+        way = WRITE if t is Tensor.O else READ
+        for parent, level in _TILE_LINKS:
+            only, reuse = self._fills_one_slot(parent, level, t), self.reuse.factors[t].get(level, 1)
+            move = self._move_cycles(t, parent, level, way) if only is not False else 0
+            if isinstance(move, int):
+                continue
+            where = [only]
+            if t is Tensor.O:
+                where.append(self.b.negated(self.b.at_least_two(reuse, f"back_{level}")))
+            tiles = self.fetches(t, self.tile_extents(t, level), 1 if t is Tensor.O else reuse, f"loads{level}")
+            # Each move rounds up to a cycle: the port's bytes take max_cycles, and no tile more than twice its bytes.
+            most = 2 * self.max_cycles + self.v.layer.macs
+            moves = self._times(tiles, move, f"loads_{parent}_{level}_{t.name}", most)
+            cost = self.b.interval(0, self.max_cycles, f"exposed_{parent}_{level}_{t.name}")
+            self.b.imply(where, cost >= moves - move)
+            total.append(cost)
+        return sum(total) if total else 0
+
+    def _fills_one_slot(self, parent: int, level: int, t: Tensor) -> Lit:
+        """Return whether t moves over a link into a level with one slot that gives it to the MACs."""
+        if self.v.arch.hierarchy[level].double_buffered:
+            return False
+        ends = [self.v.linked(parent, level, t), self.v.linked(level, MACS, t)]
+        return self.b.both(ends, f"one_slot_{parent}_{level}_{t.name}")
 
     def inner_moves(self, t: Tensor, way: int) -> Int:
         """Return the cycles of one tile over all on-chip links that it takes."""

@@ -66,15 +66,19 @@ class Latency:
 
     def _compute_term(self) -> None:
         """Start, the array's cycles, exposed partial sums, stalls and end follow each other."""
-        working = [self.compute.work(), *self.compute.exposed()]
+        #: Cycles of all array steps.
+        self.work = self.compute.work()
+        working = [self.work, *self.compute.exposed()]
         self.array = self.steps
         if len(working) > 1 or working[0] is not self.steps:
             self.array = self.b.interval(1, self.max_cycles, "array")
             self.b.model.add(self.array == sum(working))
         self.waits: list[Int] = [self._spilled_stream()]
-        if not self.v.arch.hierarchy[Level.PE].double_buffered:
-            self.exposed_transfer = self.b.interval(0, self.max_cycles, "exposed_transfer")
-            self.waits.append(self.exposed_transfer)
+        exposed = [cycles for t in Tensor if not isinstance(cycles := self.compute.exposed_tiles(t), int)]
+        if exposed:
+            self.waits.append(self.b.interval(0, self.max_cycles, "exposed_tiles"))
+            for cycles in exposed:
+                self.b.model.add(self.waits[-1] >= cycles)
         self.stall = [self.b.interval(0, self.max_cycles, f"stall_{t.name}") for t in Tensor]
         self.isolated_stall = [self.b.interval(0, self.max_cycles, f"isolated_stall_{t.name}") for t in Tensor]
         for stall in self.stall:
@@ -117,7 +121,10 @@ class Latency:
         if v.arch.shared_data_bus:
             shorter = b.interval(1, b.bounds_of(self.steps)[1], "shorter_stay")
             b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
-            self._at_least(*streams.cycles, shorter)
+            own = (streams.cycles[t] for t in Tensor if not v.restriction.is_shared(t))
+            shared = (cycles for part in v.restriction.shared_parts for cycles in self._bank_cycles(part))
+            self._at_least(*own, *shared, shorter)
+            self._exposed_link(list(Tensor))
         for part in v.restriction.shared_parts:
             self._bank_term(part, stays)
 
@@ -131,7 +138,35 @@ class Latency:
         if len(operands) > 1:
             shorter = self.b.interval(1, self.b.bounds_of(self.steps)[1], "shorter_stay_of_bank")
             self.b.model.add_min_equality(shorter, operands)
-        self._at_least(*(self.streams.closed_cycles[t] for t in part), self.streams.least_last_run, shorter)
+        self._at_least(*self._bank_cycles(part), shorter)
+        self._exposed_link(part)
+
+    def _exposed_link(self, tensors: list[Tensor]) -> None:
+        """The array's cycles and the scans of a link that nothing hides follow each other.
+
+        A level with one slot that alone stores a tensor loads while the array waits, and a link moves a tile at a time.
+        """
+        exposed: list[Int] = []
+        for t in tensors:
+            alone = self._is_exposed(t)
+            if alone is not False:
+                exposed.append(self.b.interval(0, self.max_cycles, f"exposed_{len(tensors)}_{t.name}"))
+                is_shared, streams = self.v.restriction.is_shared(t), self.streams
+                self.b.imply([alone], exposed[-1] >= (streams.closed_cycles if is_shared else streams.cycles)[t])
+        if exposed:
+            self._at_least(self.work, *exposed)
+
+    def _is_exposed(self, t: Tensor) -> Lit:
+        """Return whether one level alone stores t, with one slot."""
+        v, b = self.v, self.b
+        levels = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+        single = [m for m in levels if m is Level.ROW_BUFFER or not v.arch.hierarchy[m].double_buffered]
+        alone = [b.both([v.first_consumer(m, t), v.linked(m, MACS, t)], f"alone_{m}_{t.name}") for m in single]
+        return b.either(alone, f"alone_{t.name}") if alone else False
+
+    def _bank_cycles(self, part: list[Tensor]) -> list[Int]:
+        """Return the cycles of a bank that tensors share, in parts."""
+        return [*(self.streams.closed_cycles[t] for t in part), self.streams.least_last_run]
 
     def _output_stream(self, stay: Int, work: Int) -> None:
         """O's stream follows the array's work on its first tile. Waits for spilled partial sums are part of it."""
@@ -292,7 +327,7 @@ class Latency:
             b.model.add(work * pace.numerator >= load * pace.denominator)
         ports = self.v.arch.hierarchy[level].ports
         b.model.add(work * (pace.numerator * ports) >= sum(loads) * pace.denominator)
-        self._transfer(busy, fills_pes=level == Level.GLOBAL_BUFFER)
+        self._at_least(self.start, busy, self.end)
 
     def _load(self, level: int, way: int, t: Tensor) -> Int:
         """Return the bytes of t that a level reads or writes, under the set of levels which stores t."""
@@ -318,10 +353,4 @@ class Latency:
             loads.append(self.traffic.at_least_terms(t, terms, width, f"crossing_{t.name}"))
         busy = b.interval(0, self.max_cycles, "busy_interconnect")
         b.model.add(busy * numerator >= sum(loads) * denominator)
-        self._transfer(busy, fills_pes=True)
-
-    def _transfer(self, busy: Int, *, fills_pes: bool) -> None:
-        """A transfer lies between start and end; if it fills PEs with a single slot, nothing hides it."""
         self._at_least(self.start, busy, self.end)
-        if fills_pes and not self.v.arch.hierarchy[Level.PE].double_buffered:
-            self.b.model.add(self.exposed_transfer >= busy)

@@ -131,12 +131,14 @@ def test_shared_bus_brings_one_operand_after_the_other() -> None:
     assert terms["dram_bus"] == 500 + 400 + 300 + 30
 
 
-def test_one_slot_in_the_pes_hides_nothing_that_crosses_into_them() -> None:
-    """The interconnect at 1 B a cycle: 240 of I, 24 of W, and of O 240 sums out and 200 back."""
+def test_one_slot_in_the_pes_hides_no_move_into_them() -> None:
+    """The PEs take 2 * 4 * 3 * 5 tiles of I of 2 B, of which the first is part of the start; W's take less, O's return.
+
+    The interconnect, at 1 B a cycle, has 240 of I, 24 of W, and of O 240 sums out and 200 back.
+    """
     terms = terms_of(nest_of(NEST), machine(double_buffered=(False, True), interconnect=(1, 1)))
-    crossing = 240 + 24 + 2 * (240 + 200)
-    assert terms["compute"] == HEAD_I + STEPS + RETURNS + SPILLS + crossing + SINGLE + END
-    assert terms["interconnect"] == HEAD_I + crossing + END
+    assert terms["compute"] == HEAD_I + STEPS + RETURNS + SPILLS + (120 - 1) * 2 + SINGLE + END
+    assert terms["interconnect"] == HEAD_I + 240 + 24 + 2 * (240 + 200) + END
 
 
 def test_outputs_that_do_not_return_are_not_waited_for() -> None:
