@@ -181,7 +181,7 @@ def test_aim_product_takes_what_hand_arithmetic_says() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["gemv", "--device", "upmem", "--pack", "--sizes", "B=1,N=4,K=4"], "packing has no time"),
+        (["gemv", "--device", "upmem", "--pack", "--sizes", "B=1,N=4,K=4"], "names no host"),
         (["va", "--device", "hbm-pim", "--pack", "--sizes", "B=1,N=4"], "expected a kernel with a matrix to pack"),
         (["gemv", "--device", "hbm-pim", "--objective", "compute", "--sizes", "B=1,N=4,K=4"], "time or energy"),
         (["attention", "--pack", "--sizes", "B=1,N=16,K=16"], "expected resident keys and values"),
