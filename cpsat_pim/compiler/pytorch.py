@@ -37,18 +37,24 @@ MOST_TERMS = 1 << 26
 
 @frozen
 class Placed:
-    """A product of the module: its shape, what host and PIM take, and its mapping if it runs on PIM."""
+    """A product of the module: its shape, what host and PIM take (None if no mapping fits), and its mapping if it runs
+    on PIM."""
 
     name: str
     product: Product
     host_ps: int
-    pim_ps: int
+    pim_ps: int | None
     mapping: Mapping | None
 
     @property
     def is_on_pim(self) -> bool:
         """Whether it was replaced."""
         return self.mapping is not None
+
+    @property
+    def time_ps(self) -> int:
+        """Picoseconds where it runs."""
+        return self.pim_ps if self.is_on_pim and self.pim_ps is not None else self.host_ps
 
 
 class Compiled(torch.nn.Module):  # type: ignore[misc]
@@ -68,11 +74,8 @@ class Compiled(torch.nn.Module):  # type: ignore[misc]
     def time_ps(self) -> int:
         """Picoseconds of all products with weights and of all attentions, each where it runs; of an attention in the
         mean of its lengths."""
-        products = sum(found.pim_ps if found.is_on_pim else found.host_ps for found in self.placed)
-        times = (
-            (found.pim_ps if found.is_on_pim else found.host_ps) // len(found.lengths) for found in self.attentions
-        )
-        return products + sum(times)
+        products = sum(found.time_ps for found in self.placed)
+        return products + sum(found.time_ps // len(found.lengths) for found in self.attentions)
 
     def report(self) -> str:
         """A line a product and attention: where it runs, and what it takes on host and PIM."""
@@ -80,14 +83,19 @@ class Compiled(torch.nn.Module):  # type: ignore[misc]
         for found in self.placed:
             shape = f"{found.product.m} x {found.product.n} x {found.product.k}"
             place = "PIM" if found.is_on_pim else "host"
-            lines.append(f"{found.name:24} {shape:>20} {found.host_ps / 1e6:10.3f} {found.pim_ps / 1e6:10.3f}  {place}")
+            lines.append(f"{found.name:24} {shape:>20} {_us(found.host_ps):>10} {_us(found.pim_ps):>10}  {place}")
         for one in self.attentions:
-            host_us, pim_us = (ps / len(one.lengths) / 1e6 for ps in (one.host_ps, one.pim_ps))
-            lines.append(f"{one.name:24} {one.shape:>20} {host_us:10.3f} {pim_us:10.3f}  {one.place}")
+            host_us, pim_us = (_us(ps, len(one.lengths)) for ps in (one.host_ps, one.pim_ps))
+            lines.append(f"{one.name:24} {one.shape:>20} {host_us:>10} {pim_us:>10}  {one.place}")
         host = sum(found.host_ps for found in self.placed)
         host += sum(found.host_ps // len(found.lengths) for found in self.attentions)
         lines.append(f"all of these: {self.time_ps / 1e6:.3f} us, {host / 1e6:.3f} us on the host alone")
         return "\n".join(lines)
+
+
+def _us(picoseconds: int | None, parts: int = 1) -> str:
+    """Microseconds of one of so many parts, in a column of a report."""
+    return "-" if picoseconds is None else f"{picoseconds / parts / 1e6:.3f}"
 
 
 def compile(
@@ -128,7 +136,7 @@ def _place(node: Any, target: Target, host: Host) -> Placed:
     best = best_mapping(weight_contraction(product), target, host=host, counts=False)
     host_ps = round(product_seconds(host, product) * 1e12)
     pays = best is not None and best.time_ps < host_ps
-    pim_ps = best.time_ps if best is not None else 2**62
+    pim_ps = best.time_ps if best is not None else None
     return Placed(node.name, product, host_ps, pim_ps, best.mapping if best is not None and pays else None)
 
 

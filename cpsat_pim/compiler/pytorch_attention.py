@@ -58,20 +58,26 @@ SOFTMAXES = (ATEN.softmax.int, ATEN._softmax.default)
 
 @frozen
 class PlacedAttention:
-    """An attention of the module: its shape, what host and PIM take for all lengths, and the option if it is on PIM."""
+    """An attention of the module: its shape, what host and PIM take for all lengths (None if no mapping fits), and the
+    option if it is on PIM."""
 
     name: str
     heads: int
     head_size: int
     lengths: range
     host_ps: int
-    pim_ps: int
+    pim_ps: int | None
     option: AttentionOption | None
 
     @property
     def is_on_pim(self) -> bool:
         """Whether it was replaced."""
         return self.option is not None
+
+    @property
+    def time_ps(self) -> int:
+        """Picoseconds of all lengths where it runs."""
+        return self.pim_ps if self.is_on_pim and self.pim_ps is not None else self.host_ps
 
     @property
     def shape(self) -> str:
@@ -169,7 +175,7 @@ def _placed(found: FoundAttention, target: Target, tokens: range | None) -> Plac
     pim = [option for option in options if option.mappings and not (found.has_mask and "channels" in option.place)]
     best = min(pim, key=lambda option: option.time_ps, default=None)
     pays = best is not None and best.time_ps < host.time_ps
-    pim_ps = best.time_ps if best is not None else 2**62
+    pim_ps = best.time_ps if best is not None else None
     placed = PlacedAttention(found.name, heads * batch, size, lengths, host.time_ps, pim_ps, best if pays else None)
     if placed.option is not None:
         _replace(found, placed, target)
