@@ -68,11 +68,12 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
     searches = _open_searches(state)
     if state.incumbent is None and any(search.restriction.shared_parts for search in searches):
         _construct_mappings(state)
+    built = state.cutoff
     deadline = state.seconds + _seconds_without_incumbent(state)
     while not state.is_over and (search := _next(searches)):
         if state.seconds > deadline:
             deadline = math.inf
-            _find_any_mapping(searches)
+            _find_any_mapping(searches, built)
         else:
             search.step(_turn_ends(search, searches), _least_of_others(search, searches))
         on_progress(_progress(state, searches))
@@ -105,16 +106,18 @@ def _open_searches(state: SearchState) -> list[SubspaceSearch]:
 
 
 def _seconds_without_incumbent(state: SearchState) -> float:
-    """Return the seconds after which any mapping is sought if there is no incumbent by then."""
+    """Return the seconds after which any mapping is sought if the search found none by then."""
     parameters, left = state.parameters, state.request.time_limit - state.seconds
     return min(parameters.without_incumbent_share * left, parameters.without_incumbent_seconds)
 
 
-def _find_any_mapping(searches: Sequence[SubspaceSearch]) -> None:
-    """Seek any mapping if there is no incumbent: low trial bounds that found none may not find one in time."""
+def _find_any_mapping(searches: Sequence[SubspaceSearch], built: int | None = None) -> None:
+    """Seek any mapping if there is no incumbent, or only one that was built, of the given cost: low trial bounds that
+    found none may not find one in time.
+    """
     for search in searches:
         state, is_split = search.state, search.subspace is Subspace.SPLIT  # split loops are hardly all that fits
-        if state.cutoff is None and search.is_open and not is_split and not state.is_stopped:
+        if state.cutoff == built and search.is_open and not is_split and not state.is_stopped:
             search.find_any_mapping(state.seconds + state.parameters.any_mapping_seconds)
 
 

@@ -1,7 +1,8 @@
 """The solver's parameters may be others, and the optimum is the same."""
 
 from fractions import Fraction
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -12,7 +13,10 @@ from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.evaluate.cost import rate
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
-from cpsat_pim.mapper.space.parameters import SearchParameters
+from cpsat_pim.mapper.search.solve import _find_any_mapping
+from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
+from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from tests.cross.test_solver_against_enumeration import CASES
@@ -179,3 +183,19 @@ def test_start_inside_the_space_changes_no_optimum(kind: str) -> None:
     usual, started = (solve_layer(layer, arch, attrs.evolve(request, start=s)) for s in (None, start))
     assert usual.status is started.status is Status.OPTIMAL
     assert usual.objective_value == started.objective_value
+
+
+@pytest.mark.parametrize(
+    ("cutoff", "built", "is_sought"), [(None, None, True), (9, None, False), (9, 9, True), (8, 9, False)]
+)
+def test_any_mapping_is_sought_until_the_search_found_one(
+    cutoff: int | None, built: int | None, is_sought: bool
+) -> None:
+    """An incumbent that was built without a search is no reason not to seek another one; one of the search is."""
+    state = SimpleNamespace(cutoff=cutoff, is_stopped=False, seconds=0.0, parameters=DEFAULTS)
+    sought: list[float] = []
+    search = SimpleNamespace(
+        state=state, subspace=Subspace.MERGED, is_open=True, find_any_mapping=lambda until: sought.append(until)
+    )
+    _find_any_mapping([cast(SubspaceSearch, search)], built)
+    assert bool(sought) is is_sought
