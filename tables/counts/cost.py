@@ -133,7 +133,7 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
         ahead = start - head[t] if t != O and not is_shared else 0  # the second tile is loaded in this time
         terms[name] = start + compute + streams[t].stall_cycles - min(ahead, streams[t].second_stall_cycles) + end
         if nest.stored[ROW_BUFFER][t]:
-            alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t) + _residence(nest, t)
+            alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t)
             terms[name] = max(terms[name], alone + (start if t == O else end))
     banks = bank_cycles(nest, streams)
     if machine.is_bus_shared:
@@ -234,7 +234,10 @@ def _inner_tile_cycles(nest: Nest, machine: Machine, t: int, way: int) -> int:
 
 
 def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
-    """Return use(t): cycles for which t's tiles in the row buffer are in use. It has one slot, so the loads wait."""
+    """Return use(t): cycles for which t's tiles in the row buffer are in use. It has one slot, so the loads wait.
+
+    A level behind it works on the last tile for a while longer.
+    """
     if not nest.stored[ROW_BUFFER][t]:
         return 0
     consumer = nest.consumers(t)[1]
@@ -245,7 +248,7 @@ def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
     if t == O:
         returns = tiles - tiles // nest.reuse(O, consumer)
         moved += returns * tile_cycles(nest, machine, t, ROW_BUFFER, consumer, READ)
-    return moved
+    return moved + _residence(nest, t)
 
 
 def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:

@@ -165,9 +165,9 @@ class Formula:
         if level == MACS:
             return self.steps_term()
         if t != O:
-            return self.n(t, level) * self.move(t, level, READ)
+            return self.n(t, level) * self.move(t, level, READ) + self.residence(t)
         back = self.returns(level) * self.move(O, level, READ) if self.returns(level) else 0
-        return self.n(O, level) * self.move(O, level, WRITE) + back
+        return self.n(O, level) * self.move(O, level, WRITE) + back + self.residence(O)
 
     # -- ports and the interconnect -----------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class Formula:
             ahead = 0 if t == O or is_shared else start - heads[t]
             terms[f"dram_{name}"] = start + work + stalls[t].all - min(ahead, stalls[t].second) + end
             if self.levels(t)[0] == ROW_BUFFER:
-                alone = streams[t] + self.row_buffer_use(t) + self.residence(t) + (start if t == O else end)
+                alone = streams[t] + self.row_buffer_use(t) + (start if t == O else end)
                 terms[f"dram_{name}"] = max(terms[f"dram_{name}"], alone)
         if is_shared:
             terms["dram_bus"] = max(sum(streams) + min(self.residence(I), self.residence(W)), self.exposed_link())

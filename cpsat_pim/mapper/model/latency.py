@@ -253,8 +253,8 @@ class Latency:
         if aligned is False:
             return
         stream = self.streams.cycles[t]
-        use = self._row_buffer_use(t)
-        self.b.imply([aligned], self.cycles >= stream + use + stay_in_use + self._outer_edge(t))
+        use = self._row_buffer_use(t, stay_in_use)
+        self.b.imply([aligned], self.cycles >= stream + use + self._outer_edge(t))
         for consumer in (Level.GLOBAL_BUFFER, Level.PE, MACS):
             linked = self.v.linked(Level.ROW_BUFFER, consumer, t)
             if linked is False:
@@ -287,8 +287,10 @@ class Latency:
         b.equal_product(steps, [stay, taken])
         return stay, b.product([stay, loads], f"hidden_{t.name}", most=b.bounds_of(steps)[1])
 
-    def _row_buffer_use(self, t: Tensor) -> Int:
-        """Return the cycles for which blocks in the row buffer are in use, without rounding up per tile."""
+    def _row_buffer_use(self, t: Tensor, stay_in_use: Int) -> Int:
+        """Return the cycles for which blocks in the row buffer are in use, without rounding up per tile; the last one
+        also where a level behind it takes its place.
+        """
         v, b = self.v, self.b
         aligned = v.first_consumer(Level.ROW_BUFFER, t)
         if aligned is False:
@@ -299,12 +301,16 @@ class Latency:
         pace = self.compute.pace(Level.ROW_BUFFER, way)
         for consumer in (Level.GLOBAL_BUFFER, Level.PE):
             linked = v.linked(Level.ROW_BUFFER, consumer, t)
-            if pace is None or linked is False:
+            if linked is False:
+                continue
+            b.imply([linked], use >= stay_in_use)
+            if pace is None:
                 continue
             is_copied = consumer == Level.PE and t is not Tensor.O and not v.arch.multicast
             size, quantity = self.traffic.moved[t]["fills" if is_copied else f"moved{consumer}"]
             width = tile_width(self.v.layer, Level.ROW_BUFFER, t)
-            b.imply([linked], use * pace.numerator >= quantity * (size * width * pace.denominator))
+            moved = quantity * (size * width * pace.denominator)
+            b.imply([linked], (use - stay_in_use) * pace.numerator >= moved)
         return use
 
     def _transfer_terms(self) -> None:
