@@ -4,18 +4,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
-from typing import Any, Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
-
-_Result = TypeVar("_Result")
-#: Seconds between two looks at a call that may have to stop.
-_PATIENCE = 0.05
+from typing import Any, Protocol
 
 #: The signals that request a stop.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -29,22 +21,6 @@ class Stop(Protocol):
 
     def set(self) -> None:
         """Request a stop."""
-
-
-def call_watched(call: Callable[[NDArray[np.int64]], _Result], is_over: Callable[[], bool]) -> _Result:
-    """Return what a call returns that is made in another thread, so that signals and the time are heard.
-
-    The call gets int64[1], which is set where `is_over` says so; it must then end soon, and may raise.
-    """
-    stop = np.zeros(1, np.int64)
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(call, stop)
-        try:
-            while not wait([future], _PATIENCE).done:
-                stop[0] = is_over()
-        finally:
-            stop[0] = 1  # an interrupt ends the call, too
-        return future.result()
 
 
 @contextmanager

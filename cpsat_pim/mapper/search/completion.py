@@ -14,7 +14,7 @@ from typing import NamedTuple
 import attrs
 
 from cpsat_pim.base.dims import ON_CHIP, RELEVANT, Level, Tensor
-from cpsat_pim.base.interrupts import call_watched
+from cpsat_pim.base.watched import call_watched
 from cpsat_pim.evaluate.cost import Prediction, to_machine, to_nest, to_prediction, to_shape
 from cpsat_pim.mapper.model.residency import Outside
 from cpsat_pim.mapper.result import Objective
