@@ -14,9 +14,9 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.base.dims import BUFFERS, Dim, Level
 from cpsat_pim.base.files import file_stem, write_json
-from cpsat_pim.base.watched import call_watched
 from cpsat_pim.base.reading import read_json
 from cpsat_pim.base.units import to_fj
+from cpsat_pim.base.watched import call_watched
 from cpsat_pim.evaluate.cost import Figures, Prediction, access_energies_fj, predict, rate
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping

@@ -28,5 +28,5 @@ def test_a_long_stream_is_not_counted_past_the_limit() -> None:
         None,
         is_over=lambda: True,
     )
-    with patch("cpsat_pim.base.interrupts._PATIENCE", 0.0), pytest.raises(OutOfTime):
+    with patch("cpsat_pim.base.watched._PATIENCE", 0.0), pytest.raises(OutOfTime):
         found.best([mapping.order])
