@@ -110,8 +110,8 @@ def compile_(arguments: argparse.Namespace) -> int:
     check_outputs(arguments.json, arguments.trace, arguments.html, arguments.dispatch)
     device = read_input(lambda: read_device(arguments.device))
     kernel = read_input(lambda: read_kernel(arguments.kernel))
-    if arguments.channels is not None and arguments.channels > device.system.stacks * device.system.groups:
-        raise InputError(f"--channels: {device.name} has {device.system.stacks * device.system.groups}")
+    if arguments.channels is not None and arguments.channels > device.system.channels:
+        raise InputError(f"--channels: {device.name} has {device.system.channels}")
     if arguments.lengths is not None or arguments.dispatch is not None:
         return _dispatch(arguments, kernel, device)
     on_host = None
@@ -312,7 +312,7 @@ def list_devices(arguments: argparse.Namespace) -> int:
 
     for name in device_names():
         device = read_device(name)
-        channels = device.system.stacks * device.system.groups
+        channels = device.system.channels
         checked_against = device.system.checked_against or "not checked against a simulator"
         print(f"{name:24} {channels:4} channels of {device.cores:3} cores, {device.tick_ps} ps; {checked_against}")
     return OK

@@ -134,7 +134,7 @@ def compile_broadcast(
     """
     if objective not in ("time", "energy"):
         raise KernelMistake(f"{device.name}: expected the objective time or energy (got {objective})")
-    all_channels = device.system.stacks * device.system.groups
+    all_channels = device.system.channels
     if objective == "energy":
         check_energies(device)
     best = best_of_kernel(bound, device, channels or all_channels, objective, packs)

@@ -58,8 +58,8 @@ SOFTMAXES = (ATEN.softmax.int, ATEN._softmax.default)
 
 @frozen
 class PlacedAttention:
-    """An attention of the module: its shape, what host and PIM take for all lengths (None if no mapping fits), and the
-    option if it is on PIM."""
+    """An attention of the module: its shape, what host and PIM take for all lengths (`pim_ps` is None if no mapping
+    fits), and the option if it is on PIM."""
 
     name: str
     heads: int
@@ -77,7 +77,7 @@ class PlacedAttention:
     @property
     def time_ps(self) -> int:
         """Picoseconds of all lengths where it runs."""
-        return self.pim_ps if self.is_on_pim and self.pim_ps is not None else self.host_ps
+        return self.host_ps if self.option is None else self.option.time_ps
 
     @property
     def shape(self) -> str:

@@ -45,7 +45,7 @@ class Target:
     @property
     def channels(self) -> int:
         """Channels of all stacks."""
-        return self.device.system.stacks * self.device.system.groups
+        return self.device.system.channels
 
     @property
     def columns(self) -> int:

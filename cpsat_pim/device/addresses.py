@@ -44,7 +44,7 @@ def busiest_channel_bytes(device: Device, count: int) -> int:
     """
     columns = -(-count // device.core.column_bytes)
     if device.system.address_map is None:
-        return -(-columns // (device.system.stacks * device.system.groups)) * device.core.column_bytes
+        return -(-columns // device.system.channels) * device.core.column_bytes
     order, sizes = device.system.address_map.host, device.address_fields
     found, rest = 0, columns
     for at, name in enumerate(order):

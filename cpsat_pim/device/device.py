@@ -46,6 +46,11 @@ class System:
     address_map: AddressMap | None = field(default=None, metadata={"kind": record_of(AddressMap)})
     checked_against: str | None = field(default=None, validator=or_none(text))
 
+    @property
+    def channels(self) -> int:
+        """Channels of all stacks."""
+        return self.stacks * self.groups
+
 
 @frozen(kw_only=True)
 class Axis:

@@ -29,7 +29,7 @@ def compile_chain(
     """
     bound = kernel.bind(sizes)
     parts = parts_of(bound)
-    setting = Setting(device, channels or device.system.stacks * device.system.groups, packs)
+    setting = Setting(device, channels or device.system.channels, packs)
     choices = candidates_of(parts, setting)
     choice = choose(choices, device.core.rows)
     chosen = choice.chosen

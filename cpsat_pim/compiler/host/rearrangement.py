@@ -19,7 +19,7 @@ FIRST = 1
 def packing_ps(read_bytes: int, moved_bytes: int, channels: int, device: Device) -> int:
     """Picoseconds to read bytes and to write some of them to so many channels, as if nothing overlapped."""
     host = host_of(device)
-    spread = busiest_channel_bytes(device, read_bytes) * device.system.stacks * device.system.groups
+    spread = busiest_channel_bytes(device, read_bytes) * device.system.channels
     read = -(-spread * 10**12 // int(host.memory_bandwidth * host.memory_efficiency))
     return int(read + write_ticks(moved_bytes, channels, device) * device.tick_ps)
 

@@ -12,6 +12,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
+from cpsat_pim.compiler.lowering.broadcast_target import BroadcastTarget
 from cpsat_pim.compiler.lowering.energy import energy_table
 from cpsat_pim.compiler.lowering.program import (
     COMPUTE,
@@ -21,7 +22,6 @@ from cpsat_pim.compiler.lowering.program import (
     STORES,
 )
 from cpsat_pim.compiler.mapping.broadcast import Passes
-from cpsat_pim.device import Device
 from cpsat_pim.device.distances import least_ticks
 from tables.commands import window
 from tables.commands.steps import ceiling
@@ -47,14 +47,12 @@ PARKED, ENTERED, LEFT, EVEN, ODD, FREE_PATTERN = range(6)
 
 
 @frozen(slots=False, eq=False)
-class BankTarget:
+class BankTarget(BroadcastTarget):
     """A device with an all-bank mode: its banks in the orders in which runs name them, and its timing.
 
     Raises:
         KernelMistake: the device is built in another way than HBM-PIM.
     """
-
-    device: Device
 
     def __attrs_post_init__(self) -> None:
         device, core = self.device, self.device.core
@@ -68,16 +66,6 @@ class BankTarget:
     def axes(self) -> tuple[int, ...]:
         """Cores along every axis of a channel, then the accumulators of a core."""
         return (*(axis.size for axis in self.device.group.axes), self.device.core.accumulators)
-
-    @property
-    def axis_names(self) -> tuple[str, ...]:
-        """Names of `axes`."""
-        return (*(axis.name for axis in self.device.group.axes), "accumulators")
-
-    @property
-    def channels(self) -> int:
-        """Channels of all stacks."""
-        return self.device.system.stacks * self.device.system.groups
 
     @cached_property
     def cores(self) -> Ints:

@@ -7,8 +7,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
+from cpsat_pim.compiler.lowering.broadcast_target import BroadcastTarget
 from cpsat_pim.compiler.lowering.energy import energy_table
-from cpsat_pim.device import Device
 from cpsat_pim.device.distances import least_ticks
 
 Ints = NDArray[np.int64]
@@ -17,14 +17,12 @@ _MODES = {"any": 0, "bank": 1, "register": 2}
 
 
 @frozen(slots=False, eq=False)
-class InOrderTarget:
+class InOrderTarget(BroadcastTarget):
     """A device with an in-order controller, its commands found by what they do.
 
     Raises:
         KernelMistake: the device has another controller.
     """
-
-    device: Device
 
     def __attrs_post_init__(self) -> None:
         if self.device.controller.policy != "in-order":
@@ -34,16 +32,6 @@ class InOrderTarget:
     def axes(self) -> tuple[int, ...]:
         """Cores along every axis of a channel; each computes one sum at a time."""
         return (*(axis.size for axis in self.device.group.axes), 1)
-
-    @property
-    def axis_names(self) -> tuple[str, ...]:
-        """Names of `axes`."""
-        return (*(axis.name for axis in self.device.group.axes), "accumulators")
-
-    @property
-    def channels(self) -> int:
-        """Channels of all stacks."""
-        return self.device.system.stacks * self.device.system.groups
 
     @cached_property
     def sets_scalars(self) -> bool:

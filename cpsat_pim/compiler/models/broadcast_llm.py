@@ -122,7 +122,7 @@ class BroadcastGeneration:
 
     @property
     def _channels(self) -> int:
-        return self.device.system.stacks * self.device.system.groups
+        return self.device.system.channels
 
     def _best(self, kernel: Kernel) -> tuple[int, int]:
         """Ticks of the best mapping of a kernel, and rows of its matrix."""
