@@ -60,8 +60,9 @@ def slow_pes(arch: PIMArchitecture, **figures: Any) -> PIMArchitecture:
 
 #: name: layer, machine, objective, mapping, and its cost where it was worked out.
 CASES = {
-    # K outside G: both tiles of I come twice, 4 loads of 2 columns in a row take 14 + 7*4 + 29 = 71 cycles. The MACs draw
-    # them from the row buffer in all 256 steps, and the last 2 columns of O take 8: 71 + 256 + 8. Simulated: the same.
+    # K outside G: both tiles of I come twice, 4 loads of 2 columns in a row take 14 + 7*4 + 29 = 71 cycles. The MACs
+    # draw them from the row buffer in all 256 steps, and the last 2 columns of O take 8: 71 + 256 + 8. Simulated: the
+    # same.
     "inputs in use for a quarter of the steps": (
         ConvWorkload(P=8, Q=8, K=2, G=2),
         PIMArchitecture(),
@@ -69,8 +70,8 @@ CASES = {
         nest(("P8 Q8", "", "", "K2 G2"), ("WO", "", "I"), block_h=8, block_w=8),
         335,
     ),
-    # C outside G: both tiles of O go out and back and out, 12 columns, 14 + 11*4 + 29 = 87 cycles. The first 2 columns of
-    # I take 14 + 4 + 29 = 47: 47 + 87 + 256. Simulated: the same.
+    # C outside G: both tiles of O go out and back and out, 12 columns, 14 + 11*4 + 29 = 87 cycles. The first 2 columns
+    # of I take 14 + 4 + 29 = 47: 47 + 87 + 256. Simulated: the same.
     "outputs in use for a quarter of the steps": (
         ConvWorkload(P=8, Q=8, C=2, G=2),
         PIMArchitecture(),
@@ -78,8 +79,8 @@ CASES = {
         nest(("P8 Q8", "", "", "C2 G2"), ("IW", "", "O")),
         390,
     ),
-    # Groups have no loop at the level: K between N and P makes both tiles of W come twice, 4 columns, 14 + 3*4 + 29 = 55
-    # cycles, so W's term is 55 + 96 + 8. O's is larger: the first column takes 14 + 29 = 43; each of 8 tiles of O is
+    # Groups have no loop at the level: K between N and P makes both tiles of W come twice, 4 columns, 14 + 3*4 + 29 =
+    # 55 cycles, so W's term is 55 + 96 + 8. O's is larger: the first column takes 14 + 29 = 43; each of 8 tiles of O is
     # worked on for 12 of 96 steps, but its first write-out, of 2 columns, takes 14 + 4 + 29 = 47; the last one takes 8:
     # 43 + 96 + (47 - 12) + 8. Simulated: 190.
     "weights in use for a quarter of the steps": (
