@@ -3,8 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import add_arch, add_command, add_model_options
-from cpsat_pim.cli.given import given_arch
+from cpsat_pim.cli.arguments import add_arch, add_bytes, add_command, add_model_options
+from cpsat_pim.cli.given import given_arch, with_given_widths
 from cpsat_pim.cli.models import read_given_network
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
@@ -51,7 +51,7 @@ def add_commands(commands: Any) -> None:
     add("--interconnect", choices=("mesh", "host"), help=text)
     add_objectives(parser)
     add("--batch", metavar="N", type=positive, default=1, help="samples processed together (%(default)s)")
-    add("--bytes", metavar="I,W,O,PSUM", type=_widths, help="bytes per element (the network's, or the machine's words)")
+    add_bytes(parser)
     add_space(parser)
     add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
     add("--html", metavar="FILE", help="also draw the plan as one HTML page")
@@ -177,20 +177,10 @@ def _given_array(arguments: argparse.Namespace) -> "NodeArray":
 
 def _given_network(arguments: argparse.Namespace, array: "NodeArray") -> "Network":
     """Return the network with all runs of its layers, as wide as `--bytes`, itself, or else the machine's words say."""
-    from cpsat_pim.mapping.widths import on_machine, with_widths
     from cpsat_pim.planner.repeats import written_out
 
-    network, widths = read_given_network(arguments), arguments.bytes
-    wide = read_input(lambda: with_widths(network, widths) if widths else on_machine(network, array.node))
-    return read_input(lambda: written_out(wide))
-
-
-def _widths(text: str) -> tuple[int, ...]:
-    """Read four element widths such as `2,2,2,4`."""
-    parts = text.split(",")
-    if len(parts) != 4 or not all(part.isdecimal() and 0 < int(part) <= 64 for part in parts):
-        raise argparse.ArgumentTypeError(f"must be four integers from 1 to 64, like 2,2,2,4 (got {text!r})")
-    return tuple(map(int, parts))
+    network = with_given_widths(read_given_network(arguments), array.node, arguments.bytes)
+    return read_input(lambda: written_out(network))
 
 
 def _write(arguments: argparse.Namespace, text: str, document: dict[str, Any], costed: "CostedPlan | None") -> None:

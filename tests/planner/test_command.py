@@ -70,7 +70,7 @@ def test_weights_that_do_not_fit_are_said_at_once(chain, capsys):
     ("words", "message"),
     [
         (["--array", "4"], "array: must be rows x columns, like 4x8 (got '4')"),
-        (["--bytes", "2,2"], "plan: argument --bytes: must be four integers from 1 to 64, like 2,2,2,4 (got '2,2')"),
+        (["--bytes", "2,2"], "argument --bytes: must be one or four numbers of bytes up to 64, of whole bits"),
         (["--layouts", "BWHC"], "Space.layouts: must be different ones of BCHW and BHWC, alone or with grouped"),
         (["--alpha", "2"], "--alpha and --beta need --objective blended"),
         (["--cuts", "1", "--objective", "energy"], "--cuts needs --objective lexicographic or latency"),

@@ -156,7 +156,8 @@ class NodeCosts:
             if known is not None and not known.is_proven:
                 below[problem] = self._useful_below(known, slack)
         relaxed = {problem.relaxation: below[problem] for problem in sorted(below, key=lambda p: below[p])}
-        self._run([(p, limit) for p, limit in relaxed.items() if self._is_open(p, limit)], until)
+        now = time.monotonic()  # half of the time that is left, so that no problem stays without a mapping
+        self._run([(p, limit) for p, limit in relaxed.items() if self._is_open(p, limit)], now + (until - now) / 2)
         for problem in below:
             self._transfer(problem)
         ready = [p for p in below if not p.is_free and self._is_worth_a_solve(p, below[p])]

@@ -63,6 +63,8 @@ class Workers:
     def run(self, tasks: Sequence[Any], on_solved: OnSolved, until: float = math.inf) -> None:
         """Run tasks in their order; those that a stop, or the time `until`, prevents have no result.
 
+        The time that is left is shared by the tasks that wait, so that the first ones leave some to the others.
+
         Raises:
             WorkerKilled: a worker process was killed, for want of memory perhaps.
             Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
@@ -75,12 +77,13 @@ class Workers:
             on_solved(task.key, task.run(self.stop, _ignore))
 
     def _next(self, waiting: deque[Any], until: float) -> Any:
-        """Return the next task, with no more time than is left; None if there is none, or no time."""
+        """Return the next task, with its share of the time that is left; None if there is none, or no time."""
         left = until - time.monotonic()
         if not waiting or self.stop.is_set() or left < LEAST_SECONDS:
             return None
+        share = left * min(1.0, self.jobs / len(waiting))
         task = waiting.popleft()
-        return evolve(task, request=evolve(task.request, time_limit=min(task.request.time_limit, left)))
+        return evolve(task, request=evolve(task.request, time_limit=min(task.request.time_limit, share)))
 
     def _run_in_workers(self, waiting: deque[Any], on_solved: OnSolved, until: float) -> None:
         pool = self._started()

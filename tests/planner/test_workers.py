@@ -1,0 +1,52 @@
+"""How much of the time that is left each node problem may take."""
+
+import math
+import threading
+import time
+from fractions import Fraction
+
+import pytest
+from attrs import frozen
+
+from cpsat_pim.planner.nodes.workers import Workers
+
+
+@frozen
+class Request:
+    """The part of a request that counts here."""
+
+    time_limit: float
+
+
+@frozen
+class Task:
+    """Tells its time limit at once."""
+
+    key: str
+    request: Request
+
+    def run(self, stop, report):
+        """Return what the limit of the task is."""
+        return self.request.time_limit
+
+
+def limits(tasks, left, own=20.0):
+    """The time limits that tasks get one after another, if each ends at once."""
+    given = {}
+    some = [Task(str(number), Request(own)) for number in range(tasks)]
+    Workers(1, threading.Event()).run(some, given.__setitem__, time.monotonic() + left)
+    return list(given.values())
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 5])
+def test_tasks_share_the_time_that_is_left(tasks):
+    """Of 12 s, the first of n tasks gets an n-th and the last all: no task stays without a result for want of time."""
+    shares = [Fraction(12, waiting) for waiting in range(tasks, 0, -1)]
+    for got, share in zip(limits(tasks, 12.0), shares, strict=True):
+        assert share - 1 < got <= share
+
+
+def test_task_takes_no_more_than_its_own_limit():
+    """There is enough time for all."""
+    assert limits(3, math.inf) == [20.0] * 3
+    assert limits(3, 1000.0, own=5.0) == [5.0] * 3
