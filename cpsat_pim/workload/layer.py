@@ -118,6 +118,12 @@ class ConvWorkload:
         return (self.R, self.S, self.P, self.Q, self.C, self.K, self.N, self.G)
 
     @property
+    def stepped_dims(self) -> tuple[Dim, ...]:
+        """Dims along the axes of I that have a stride or dilation."""
+        axes = zip(self.stride, self.dilation, ((Dim.P, Dim.R), (Dim.Q, Dim.S)), strict=True)
+        return tuple(d for stride, dilation, dims in axes if stride > 1 or dilation > 1 for d in dims)
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of the layer, including those of its padding."""
         return math.prod(self.bounds)

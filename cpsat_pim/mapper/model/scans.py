@@ -40,8 +40,8 @@ class ScanShapes:
         forbidden: list[Lit] = []
         if v.bounds[Dim.R] > 1 or v.bounds[Dim.S] > 1:
             forbidden.append(v.first_consumer(MACS, Tensor.I))
-            if max(*v.layer.stride, *v.layer.dilation) > 1:
-                forbidden.append(v.first_consumer(Level.PE, Tensor.I))
+            apart = self._is_spread(v.layer.stepped_dims)
+            forbidden.append(self.b.both([v.first_consumer(Level.PE, Tensor.I), apart], "windows_apart"))
         elif can_be_strided(v.shape, Tensor.I):
             forbidden.append(self.b.both([v.first_consumer(Level.PE, Tensor.I), self._is_mixed()], "mixed_scan"))
         for literal in forbidden:
@@ -50,9 +50,11 @@ class ScanShapes:
 
     def _is_mixed(self) -> Lit:
         """Return whether PEs are spread and hold several positions each: their scan is no box and no regular grid."""
-        v, b = self.v, self.b
-        spread = b.either([b.at_least_two(v.pes[d], f"{d.name}_apart") for d in (Dim.P, Dim.Q)], "apart")
-        return b.both([spread, self._is_wide()], "mixed")
+        return self.b.both([self._is_spread((Dim.P, Dim.Q)), self._is_wide()], "mixed")
+
+    def _is_spread(self, dims: tuple[Dim, ...]) -> Lit:
+        """Return whether some of the dims are spread over PEs."""
+        return self.b.either([self.b.at_least_two(self.v.pes[d], f"{d.name}_apart") for d in dims], "apart")
 
     def _is_wide(self) -> Lit:
         """Return whether a PE holds several positions of I."""

@@ -86,11 +86,12 @@ class StorageRules(Mapped):
         if stored[Level.GLOBAL_BUFFER] or stored[Level.ROW_BUFFER]:
             return
         has_filter = self.layer.R > 1 or self.layer.S > 1
-        is_stepped = max(*self.layer.stride, *self.layer.dilation) > 1
         if not stored[Level.PE] and has_filter:
             yield "I: a filter window must come through a buffer, MACs cannot draw it straight from DRAM"
-        if stored[Level.PE] and is_stepped and has_filter:
-            yield "I: PEs cannot take a strided or dilated window straight from DRAM, it must come through a buffer"
+        if stored[Level.PE] and has_filter:
+            for dim in self.layer.stepped_dims:
+                if self.mapping.array_factor(dim) > 1:
+                    yield f"I: PEs fed strided or dilated windows straight from DRAM cannot be spread over {dim.name}"
         if stored[Level.PE] and max(self.layer.stride) > 1 and not has_filter:
             extents = self.tile_extents(Level.PE, Tensor.I)
             is_spread = self.mapping.array_factor(Dim.P) * self.mapping.array_factor(Dim.Q) > 1

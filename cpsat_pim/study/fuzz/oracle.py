@@ -184,9 +184,10 @@ class Legality:
         pe, buffer, row_buffer = (self.mapping.stored[m][Tensor.I] for m in range(3))
         if buffer or row_buffer:
             return True
-        is_stepped = any(n > 1 for n in (*self.layer.stride, *self.layer.dilation))
         if self.layer.R > 1 or self.layer.S > 1:
-            return pe and not is_stepped
+            steps = zip(self.layer.stride, self.layer.dilation, strict=True)
+            axes = zip(steps, ((Dim.P, Dim.R), (Dim.Q, Dim.S)), strict=True)
+            return pe and all(max(step) == 1 or self.pes(p) == self.pes(r) == 1 for step, (p, r) in axes)
         if pe and any(n > 1 for n in self.layer.stride):
             single = all(self.extent(_PE, d, Tensor.I) == 1 for d in (Dim.P, Dim.Q))
             return single or (self.pes(Dim.P) == 1 and self.pes(Dim.Q) == 1)

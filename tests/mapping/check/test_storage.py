@@ -132,7 +132,7 @@ def test_rows_and_columns_of_pes_both_spread_a_dim() -> None:
 # --- Input scans -----------------------------------------------------------------------------------------------------
 
 DIRECT_WINDOW = "I: a filter window must come through a buffer, MACs cannot draw it straight from DRAM"
-STEPPED_WINDOW = "I: PEs cannot take a strided or dilated window straight from DRAM, it must come through a buffer"
+STEPPED_WINDOW = "I: PEs fed strided or dilated windows straight from DRAM cannot be spread over {}"
 SCATTERED_GRID = "I: PEs that take several strided positions each straight from DRAM cannot be spread over P or Q"
 
 
@@ -160,16 +160,29 @@ def test_filter_of_one_element_has_no_window(stride: tuple[int, int], dilation: 
     assert input_violations(attrs.evolve(layer, S=2), "HP2 1Q2 1S2", "-") == [DIRECT_WINDOW]
 
 
-@pytest.mark.parametrize("steps", [{"stride": (2, 1)}, {"stride": (1, 2)}, {"dilation": (2, 1)}, {"dilation": (1, 2)}])
-@pytest.mark.parametrize("loops", ["0R2 0P2", "0S2 0P2"])
-def test_stepped_windows_come_through_a_shared_buffer(steps: dict[str, tuple[int, int]], loops: str) -> None:
-    """A stride or dilation of 2 along any axis needs the global or row buffer; with steps of 1 the PEs will do."""
+STEPS = [{"stride": (2, 1)}, {"stride": (1, 2)}, {"dilation": (2, 1)}, {"dilation": (1, 2)}]
+
+
+@pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.parametrize("loops", ["HR2 0P2", "0R2 HP2", "HS2 0Q2", "0S2 WQ2"])
+def test_stepped_windows_of_several_pes_come_through_a_shared_buffer(steps, loops) -> None:
+    """Along the axis of a stride or dilation PEs that are fed from DRAM are not spread; with steps of 1 they may be."""
     layer = ConvWorkload(**{word[1]: int(word[2:]) for word in loops.split()})
     assert input_violations(layer, loops, "0") == []
     stepped = attrs.evolve(layer, **steps)
-    assert input_violations(stepped, loops, "0") == [STEPPED_WINDOW]
+    spread = next(word[1] for word in loops.split() if word[0] in "HW")
+    is_along = max(pair["PRQS".index(spread) // 2] for pair in steps.values()) > 1
+    assert input_violations(stepped, loops, "0") == [STEPPED_WINDOW.format(spread)] * is_along
     for stored in ("01", "02", "1", "2"):
         assert input_violations(stepped, loops, stored) == []
+
+
+@pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.parametrize("loops", ["0R2 0P2", "0S2 1Q2", "0R2 3S2 0P2", "HK2 0R2 0Q2"])
+def test_one_pe_takes_stepped_windows_from_dram(steps, loops) -> None:
+    """It reads a box, gaps included; PEs along K all take the same one."""
+    layer = ConvWorkload(**{word[1]: int(word[2:]) for word in loops.split()}, **steps)
+    assert input_violations(layer, loops, "0") == []
 
 
 @pytest.mark.parametrize("loops", ["HP2 1P2 1Q4", "HP4 WQ2 3Q2", "0P4 0Q4", "HK2 0P4 0Q4"])
