@@ -18,20 +18,22 @@ from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_solver_against_enumeration import machine, with_dram
 
 #: In rows of 16 B: a product with all stored sets, one with a row-aligned tensor, streams that the MACs draw, returning
-#: partial sums wider than outputs, closed pages, uneven tiles, and groups.
+#: partial sums wider than outputs, closed pages, uneven tiles, windows that PEs take straight from DRAM, and groups.
 CASES: dict[str, tuple[ConvWorkload, PIMArchitecture]] = {
     "product": (ConvWorkload(C=2, K=2), machine("O!", "IW", "")),
     "drawn by the MACs": (ConvWorkload(C=4, K=2), machine("O!", "I!", "")),
     "weights may be row-aligned": (ConvWorkload(C=4, K=2), machine("O!", "I!", "W")),
     "wide partial sums": (ConvWorkload(C=4, K=2, psum_bytes=2), machine("", "IWO!", "")),
     "convolution": (ConvWorkload(R=2, P=3), machine("O!", "IW!", "")),
+    "strided window, no buffer": (ConvWorkload(R=2, P=3, stride=(3, 1)), machine("IWO", "!", "!")),
+    "dilated window, no buffer": (ConvWorkload(R=2, P=2, K=2, dilation=(2, 1)), machine("IO", "!", "!")),
     "groups": (ConvWorkload(G=2, C=2), machine("", "IWO!", "")),
     "closed pages": (ConvWorkload(C=2, K=2), machine("O!", "I!", "", page_policy="closed")),
     "no reduction": (ConvWorkload(C=2, K=2), machine("WO!", "I!", "", multicast=False, spatial_reduction=False)),
     "uneven": (ConvWorkload(C=2, K=3), machine("", "IWO!", "", uneven_residency=True)),
 }
 #: Cases of a few thousand mappings.
-QUICK = ("drawn by the MACs", "convolution", "groups")
+QUICK = ("drawn by the MACs", "convolution", "strided window, no buffer", "groups")
 OBJECTIVES = (Objective.named("energy"), Objective.named("latency"), Objective.named("blended", 1, 3))
 
 

@@ -64,7 +64,10 @@ def test_banks_are_those_of_the_node() -> None:
         # Regular scans: a filter needs a buffer for I, and a strided one the global or the row buffer.
         (ConvWorkload(R=3), "0R3", "- 0 0", False),
         (ConvWorkload(R=3), "0R3", "0 0 0", True),
-        (ConvWorkload(R=3, P=2, stride=(2, 1)), "0R3 3P2", "0 0 0", False),
+        (ConvWorkload(R=3, P=2, stride=(2, 1)), "0R3 3P2", "0 0 0", True),
+        (ConvWorkload(R=3, P=2, stride=(2, 1)), "0R3 HP2", "0 0 0", False),
+        (ConvWorkload(R=3, P=2, Q=2, stride=(2, 1)), "0R3 3P2 HQ2", "0 0 0", True),
+        (ConvWorkload(R=2, P=2, dilation=(2, 1)), "HR2 0P2", "0 0 0", False),
         (ConvWorkload(R=3, P=2, stride=(2, 1)), "0R3 3P2", "01 0 0", True),
         # A strided 1x1 layer: several positions a PE only if P is not spread.
         (ConvWorkload(P=4, stride=(2, 1)), "0P4", "0 0 0", True),
