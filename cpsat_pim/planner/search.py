@@ -22,6 +22,7 @@ from cpsat_pim.planner.instance import Choice, Instance
 from cpsat_pim.planner.labels.fitting import LabelFitting
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.refusal import refuse
 from cpsat_pim.planner.solved import Report, SearchLimits, SolvedPlan, ignore
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.tighten import Tightening
@@ -301,24 +302,13 @@ class _Search:
 
     def _reason(self, status: Status) -> str | None:
         """Return why there is no plan, with the least capacity that would do or where it lies; None if time was up."""
-        least, room, nodes = (
-            self.instance.least_peak_bytes,
-            self.instance.array.capacity_bytes,
-            self.instance.array.nodes,
-        )
-        if least > room:
-            return (
-                f"no plan fits the {room} bytes of a node: weights, stored once, and the tensors that live at a time"
-                f" take at least {least} on each of {nodes} nodes"
-            )
         is_proven = status is Status.INFEASIBLE
         if not is_proven and self.smallest_bytes >= INFINITE:
             return None
-        text = f"no plan {'of the space' if is_proven else 'was found that'} fits the {room} bytes of a node"
-        if self.smallest_bytes >= INFINITE:
-            return text
-        more = max(least, room + 1) if is_proven else least
-        return f"{text}: the least that would do is between {more} bytes and {self.smallest_bytes}, which one takes"
+        seconds = self.limits.time_limit * self.limits.refusal_percent / 100
+        self.report(f"no plan fits: the least capacity that would do is sought, for up to {seconds:g} s")
+        until, stop = time.monotonic() + seconds, self.costs.stop
+        return refuse(self.instance, is_proven, self.smallest_bytes, lambda: stop.is_set() or time.monotonic() >= until)
 
     def _statistics(self) -> dict[str, Any]:
         distinct = self.instance.distinct
