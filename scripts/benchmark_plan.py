@@ -16,6 +16,7 @@ line of this script.
 
 import argparse
 import json
+import resource
 import shlex
 import sys
 import time
@@ -39,6 +40,7 @@ from cpsat_pim.planner.baselines.problem import Problem
 from cpsat_pim.planner.baselines.run import plan_baseline
 from cpsat_pim.planner.capacity import least_peak_bytes
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
+from cpsat_pim.planner.explain import tour_share
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
@@ -177,7 +179,12 @@ class Row:
             if figures is None:
                 figures = self._figures_of(name)
                 yield name, figures
-            if figures["simulated_cycles"] is None and not self.arguments.no_simulation and self._path(name).exists():
+            if not self._path(name).exists():
+                continue
+            if "saved_by_tours" not in figures:
+                figures = figures | self._tours(evaluate_plan(self.graph, self._read(name)))
+                yield name, figures
+            if figures["simulated_cycles"] is None and not self.arguments.no_simulation:
                 yield name, figures | self._simulated(self._read(name))
 
     def _wanted(self) -> list[str]:
@@ -210,7 +217,8 @@ class Row:
         )
         if solved.plan is None or solved.cost is None:
             raise SystemExit(f"{self.key}: no plan was found in {self.arguments.time_limit:g} s")
-        more = {"status": solved.status.value, "bound": solved.bound, "cpu_seconds": time.process_time() - begin}
+        seconds, memory = time.process_time() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        more = {"status": solved.status.value, "bound": solved.bound, "cpu_seconds": seconds, "memory_mib": memory}
         return self._figures("plan", solved.plan, solved.cost, solved.seconds, **more, **solved.statistics)
 
     def _replayed(self, path: str) -> dict[str, Any]:
@@ -225,6 +233,11 @@ class Row:
         cost, simulated = evaluate_plan(self.graph, plan), simulate(self.network, self.graph, plan)
         unequal = len(differences(self.graph, cost, simulated))
         return {"simulated_cycles": int(simulated.latency_cycles), "differences": unequal}
+
+    def _tours(self, cost: PlanCost) -> dict[str, Any]:
+        """Cycles of exchanges along tours, and how many of them other tours save at most."""
+        share = tour_share(self.array, cost)
+        return {"toured_cycles": share.cycles, "saved_by_tours": share.most_saved}
 
     def _path(self, name: str) -> Path:
         return Path(self.arguments.keep) / f"{self.key.replace(' ', '_')}_{name}.json"
@@ -243,6 +256,7 @@ class Row:
             "latency_cycles": cost.latency_cycles,
             "node_cycles": node,
             **{key: totals[key] for key in keys},
+            **self._tours(cost),
             "simulated_cycles": None,
             "differences": None,
             "seconds": round(seconds, 1),

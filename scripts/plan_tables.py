@@ -58,6 +58,9 @@ def proof_cells(row: Row) -> Iterator[str]:
     yield from (row["network"], row["array"], row["node_costs"])
     yield from (f"{best['latency_cycles']:,}", f"{best['bound']:,}", _proof(best), f"{best['cpu_seconds']:.0f} s")
     yield f"{best['partitions_computed']:,} of {best['partitions']:,}"
+    yield f"{best['memory_mib']:,.0f} MiB" if "memory_mib" in best else "-"
+    for key in ("toured_cycles", "saved_by_tours"):
+        yield f"{100 * best[key] / best['latency_cycles']:.2f} %" if key in best else "-"
 
 
 def is_of_capacities(row: Row) -> bool:
@@ -152,7 +155,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], bool], Callable[[Row], 
         replay_cells,
     ),
     "proofs": (
-        ("network", "array", "node costs", "latency", "bound", "gap", "processor", "partitions computed"),
+        ("network", "array", "node costs", "latency", "bound", "gap", "processor", "partitions computed",
+         "memory", "exchanges along tours", "saved by others at most"),
         is_of_proofs,
         proof_cells,
     ),

@@ -107,7 +107,7 @@ def explain_plan(graph: Graph, plan: Plan, cost: PlanCost, space: Space) -> Expl
     return Explanation(
         time=_time(cost),
         link=_busiest_link(plan.array, cost),
-        tours=_tours(plan.array, cost),
+        tours=tour_share(plan.array, cost),
         movements=tuple(sorted(_movements(graph, plan, cost, space), key=lambda one: -one.cycles)),
         capacity=_capacity(graph, plan, cost),
     )
@@ -121,7 +121,7 @@ def _time(cost: PlanCost) -> TimeShare:
     return TimeShare(node=sum(step.node_cycles for step in cost.steps), network=network, dram=sum(cycles) - network)
 
 
-def _tours(array: NodeArray, cost: PlanCost) -> TourShare:
+def tour_share(array: NodeArray, cost: PlanCost) -> TourShare:
     """Compare the exchanges along tours with what DRAM and ports take; over a host nothing is toured."""
     if array.interconnect != MESH:
         return TourShare(cycles=0, most_saved=0)

@@ -14,7 +14,7 @@ from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.measures import measured_pulls, measured_pushes
-from cpsat_pim.planner.nodes import FREE_LAYOUTS, Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
+from cpsat_pim.planner.nodes import FREE_LAYOUTS, HIGHEST, Layouts, NodeCosts, NodeProblem, layout_index
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.parts import Parts
 from cpsat_pim.planner.phases import Rates
@@ -22,7 +22,7 @@ from cpsat_pim.planner.replicas import ReplicaTable
 from cpsat_pim.planner.ring_tours import better_tours
 from cpsat_pim.planner.step import Step
 from cpsat_pim.planner.tours import Tours
-from cpsat_pim.planner.weighing import FREE_BYTES, Price, Replication, Weighing
+from cpsat_pim.planner.weighing import FREE_BYTES, NodeShare, Price, Replication, Weighing
 from tables.array.least import least_of_rows
 
 #: Indices of the homes that a layer reads (I, and what takes the place of W) and writes.
@@ -110,32 +110,13 @@ class LayerOptions:
 
     def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
         """The least that a partition's node program costs, in whatever layouts."""
-        return min((self.own(cost)[0] for cost in map(self.costs.cost, problems) if cost), default=INFINITE)
-
-    def own(self, cost: NodeCost | None, upper: bool = False) -> tuple[int, int]:
-        """(cost, tie) of a node program on all nodes: its floor, or its value."""
-        if cost is None or (upper and not cost.is_solved):
-            return INFINITE, INFINITE
-        nodes, factor = self.region.size, self.node_factor
-        if not cost.is_solved:
-            return cost.least * factor, 0
-        pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
-        if upper or cost.is_proven:
-            is_energy = upper or self.weighing.objective.weights[1] > 0
-            return int(pair[0]), int(pair[1]) if is_energy else nodes * cost.least_energy_fj
-        return int(pair[0]) - cost.gap * factor, 0
+        return min((self.share.own(cost)[0] for cost in map(self.costs.cost, problems) if cost), default=INFINITE)
 
     @property
-    def node_factor(self) -> int:
-        """The objective's integers for one of the node problems': energy counts on every node, cycles once.
-
-        Where both count, the node problems' objective weighs energy as often as there are nodes already, and only its
-        unit may be larger.
-        """
-        alpha, beta = self.weighing.objective.weights
-        if alpha and beta:
-            return self.weighing.objective.scale // self.costs.objective.scale
-        return self.region.size if beta else 1
+    def share(self) -> NodeShare:
+        """How the cost of a node program counts in a plan's."""
+        scale = self.costs.objective.scale
+        return NodeShare(weighing=self.weighing, nodes=self.region.size, node_scale=scale)
 
     @property
     def least_floor(self) -> int:
@@ -244,12 +225,13 @@ class LayerOptions:
 
     def _update(self) -> None:
         """Take over what has become known of the node problems of the rows that were looked at."""
+        share = self.share
         for i, row in enumerate(self.rows[: self.seen]):
             made_of = self._made_of[i]
             for j, problem in enumerate(row.program):
                 cost = self.costs.cost(problem)
                 if cost is not made_of[j] and cost != made_of[j]:
-                    self._own[0, :, i, j], self._own[1, :, i, j] = self.own(cost), self.own(cost, upper=True)
+                    self._own[0, :, i, j], self._own[1, :, i, j] = share.own(cost), share.own(cost, upper=True)
                     made_of[j] = cost
                     self._tables.clear()
 
@@ -318,6 +300,19 @@ class LayerOptions:
         if price.per_byte and self.task.has_weights:
             partition = self._with_replicas(partition, self._replicas.best(partition, price).replicas)
         return partition, self._problem(self.rows[i], at)
+
+    def useful_below(self, at: At) -> int:
+        """Return the cost from which on the node program of the best option at these homes is of no use there.
+
+        Another option, which is solved, then costs no more at the same homes. `HIGHEST` if none is solved.
+        """
+        lower, upper = self._costs_at(at, False, FREE_BYTES), self._costs_at(at, True, FREE_BYTES)
+        solved = int(upper[0].min(initial=INFINITE))
+        if solved >= INFINITE:
+            return HIGHEST
+        i = int(np.lexsort(lower[::-1])[0])
+        moved = int(self._pull[0, i, at[0], at[1]] + self._push[0, i, at[2]])
+        return -((moved - solved) // self.share.factor)
 
     def refine(self, at: At, count: int, price: Price = FREE_BYTES) -> int:
         """Refine the bounds of the node problems of the best rows at these homes that have plain ones; how many."""

@@ -18,10 +18,12 @@ from cpsat_pim.planner.eliminate import INFINITE, TooLarge
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph
-from cpsat_pim.planner.instance import Choice, Instance
+from cpsat_pim.planner.instance import Choice, Instance, Use
 from cpsat_pim.planner.labels.fitting import LabelFitting
-from cpsat_pim.planner.nodes import NodeCosts
+from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem, Useful
+from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.refusal import refuse
 from cpsat_pim.planner.solved import Report, SearchLimits, SolvedPlan, ignore
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.tighten import Tightening
@@ -114,7 +116,7 @@ class _Search:
         """By so much a node program may cost more than its bound in a plan that is of use; None if nothing is known."""
         if self.found.plan is None:
             return None
-        factor = self.instance.distinct[0].node_factor
+        factor = self.instance.distinct[0].share.factor
         return max(1, -(-(self.found.value - self.bound + self.then_energy) // factor))
 
     def offer(self, plans: Sequence[Plan]) -> None:
@@ -190,8 +192,7 @@ class _Search:
         refined += self.tightening.refine(best, price)
         solved = 0
         if not refined:
-            problems = list(dict.fromkeys(found[1] for _, found in best if found))
-            solved = self.tightening.solve(problems)
+            solved = self.tightening.solve(self._problems(best, price))
             if price == FREE_BYTES:
                 self._keep_best()
         gap = "-" if self.found.plan is None else f"{self.found.value}"
@@ -200,6 +201,15 @@ class _Search:
             f" {time.monotonic() - self.started:.1f} s"
         )
         return refined + solved > 0
+
+    def _problems(self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]], price: Price) -> Useful:
+        """Return the node problems of an optimum, with the costs from which on they are of no use.
+
+        At a price of bytes an option that costs no more may take more room, so nothing is of no use.
+        """
+        if price == FREE_BYTES:
+            return self.tightening.useful(best)
+        return dict.fromkeys((found[1] for _, found in best if found), HIGHEST)
 
     def _keep_best(self) -> None:
         """Keep the best plan of solved node problems, if it is better than what is known."""
@@ -301,24 +311,13 @@ class _Search:
 
     def _reason(self, status: Status) -> str | None:
         """Return why there is no plan, with the least capacity that would do or where it lies; None if time was up."""
-        least, room, nodes = (
-            self.instance.least_peak_bytes,
-            self.instance.array.capacity_bytes,
-            self.instance.array.nodes,
-        )
-        if least > room:
-            return (
-                f"no plan fits the {room} bytes of a node: weights, stored once, and the tensors that live at a time"
-                f" take at least {least} on each of {nodes} nodes"
-            )
         is_proven = status is Status.INFEASIBLE
         if not is_proven and self.smallest_bytes >= INFINITE:
             return None
-        text = f"no plan {'of the space' if is_proven else 'was found that'} fits the {room} bytes of a node"
-        if self.smallest_bytes >= INFINITE:
-            return text
-        more = max(least, room + 1) if is_proven else least
-        return f"{text}: the least that would do is between {more} bytes and {self.smallest_bytes}, which one takes"
+        seconds = self.limits.time_limit * self.limits.refusal_percent / 100
+        self.report(f"no plan fits: the least capacity that would do is sought, for up to {seconds:g} s")
+        until, stop = time.monotonic() + seconds, self.costs.stop
+        return refuse(self.instance, is_proven, self.smallest_bytes, lambda: stop.is_set() or time.monotonic() >= until)
 
     def _statistics(self) -> dict[str, Any]:
         distinct = self.instance.distinct

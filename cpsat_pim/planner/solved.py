@@ -18,7 +18,8 @@ Report = Callable[[str], None]
 class SearchLimits:
     """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
     `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
-    which some plan is completed if there is none.
+    which some plan is completed if there is none; `refusal_percent`: the share that the least capacity may take to be
+    found where no plan fits.
 
     Smaller batches compute less, larger ones take fewer rounds.
     """
@@ -27,6 +28,7 @@ class SearchLimits:
     batch: int = 32
     refined: int = 8
     seek_percent: int = 40
+    refusal_percent: int = 5
 
 
 @frozen(kw_only=True)

@@ -7,7 +7,7 @@ from attrs import frozen
 
 from cpsat_pim.planner.instance import Use
 from cpsat_pim.planner.labels.reduced import OptionUse
-from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
+from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem, Useful
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.solved import SearchLimits
 from cpsat_pim.planner.weighing import Price
@@ -44,20 +44,32 @@ class Tightening:
         known = self.costs.cost(problem)
         return known is not None and known.is_refined
 
-    def solve(self, problems: list[NodeProblem]) -> int:
-        """Solve the node problems of an optimum; return how many bounds that narrowed.
+    def useful(self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]]) -> Useful:
+        """Return of each node problem that an optimum uses the cost from which on it is of no use.
+
+        At the same homes another option, which is solved, costs no more then: no plan needs this one there.
+        """
+        found: Useful = {}
+        for (options, at), option in best:
+            if option is not None:
+                below = options.useful_below(at) + self.then_energy()  # at equal latency it may take less energy
+                found[option[1]] = max(found.get(option[1], 0), below)
+        return found
+
+    def solve(self, problems: Useful) -> int:
+        """Solve the node problems of an optimum up to the costs that are of use; return how many bounds that narrowed.
 
         First those that have no mapping, then those with the widest gaps (half of the widest or more), then energies.
         """
         known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
-        unsolved = [problem for problem, cost in known.items() if not cost.is_solved]
-        if not unsolved:
-            unproven = [problem for problem, cost in known.items() if not cost.is_proven]
-            widest = max((known[problem].gap for problem in unproven), default=0)
-            unsolved = [problem for problem in unproven if 2 * known[problem].gap >= widest]
-        if unsolved:
-            self.costs.solve_all(unsolved, self.slack(), self.until)
-            return sum(self.costs.cost(problem) != known[problem] for problem in unsolved)
+        left = [problem for problem, cost in known.items() if not cost.is_proven and cost.least < problems[problem]]
+        chosen = [problem for problem in left if not known[problem].is_solved]
+        if not chosen:
+            widest = max((known[problem].gap for problem in left), default=0)
+            chosen = [problem for problem in left if 2 * known[problem].gap >= widest]
+        if chosen:
+            self.costs.solve_all(chosen, self.slack(), self.until, problems)
+            return sum(self.costs.cost(problem) != known[problem] for problem in chosen)
         return self._solve_energies(known) if self.then_energy() else 0
 
     def _solve_energies(self, known: dict[NodeProblem, Any]) -> int:
@@ -81,4 +93,4 @@ class Tightening:
         plain = [problem for problem in problems if not self._is_refined(problem)]
         for problem in plain:
             self.costs.refine(problem)
-        return bool(unseen or plain) or self.solve(problems) > 0
+        return bool(unseen or plain) or self.solve(dict.fromkeys(problems, HIGHEST)) > 0

@@ -6,6 +6,8 @@ import numpy as np
 from attrs import frozen
 
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.eliminate import INFINITE
+from cpsat_pim.planner.nodes import NodeCost
 from cpsat_pim.planner.phases import PhaseCost, Rates
 from tables.array.table import ACTS, ADDS, DRAM, HOPS, NETWORK, READS, WRITES
 
@@ -39,6 +41,42 @@ class Weighing:
     def of_phase(self, phase: PhaseCost) -> np.ndarray:
         """The pair of one phase."""
         return self.weigh(phase.cycles, phase.energy_fj(self.rates))
+
+
+@frozen(kw_only=True)
+class NodeShare:
+    """How the cost of a node program counts in a plan's, on so many nodes.
+
+    `node_scale`: that of the node problems' objective.
+    """
+
+    weighing: Weighing
+    nodes: int
+    node_scale: int
+
+    @property
+    def factor(self) -> int:
+        """The objective's integers for one of the node problems': energy counts on every node, cycles once.
+
+        Where both count, the node problems' objective weighs energy as often as there are nodes already, and only its
+        unit may be larger.
+        """
+        alpha, beta = self.weighing.objective.weights
+        if alpha and beta:
+            return self.weighing.objective.scale // self.node_scale
+        return self.nodes if beta else 1
+
+    def own(self, cost: NodeCost | None, upper: bool = False) -> tuple[int, int]:
+        """(cost, tie) of a node program on all nodes: its floor, or its value."""
+        if cost is None or (upper and not cost.is_solved):
+            return INFINITE, INFINITE
+        if not cost.is_solved:
+            return cost.least * self.factor, 0
+        pair = self.weighing.weigh(cost.latency_cycles, self.nodes * cost.energy_fj)
+        if upper or cost.is_proven:
+            is_energy = upper or self.weighing.objective.weights[1] > 0
+            return int(pair[0]), int(pair[1]) if is_energy else self.nodes * cost.least_energy_fj
+        return int(pair[0]) - cost.gap * self.factor, 0
 
 
 @frozen(kw_only=True)

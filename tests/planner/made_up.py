@@ -55,7 +55,7 @@ class MadeUpCosts:
         """Nothing: all are."""
         return self.cost(problem)
 
-    def solve_all(self, problems, slack=None, until=None):
+    def solve_all(self, problems, slack=None, until=None, useful=None):
         """Remember that they were asked for."""
         assert slack is None or slack > 0
         self.solved |= set(problems)

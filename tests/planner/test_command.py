@@ -63,7 +63,7 @@ def test_weights_that_do_not_fit_are_said_at_once(chain, capsys):
     assert main(["plan", chain, *words]) == 1
     printed = capsys.readouterr().err
     assert "no plan fits the 79 bytes of a node: " in printed
-    assert "take at least 80 on each of 2 nodes" in printed
+    assert "take at least 80 on each of 2 nodes; the least that would do is 80" in printed
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,25 @@ def test_solve_ends_where_nothing_is_of_use():
     assert found.value == found.least == best
 
 
+def test_solve_ends_at_the_cost_from_which_on_a_problem_is_of_no_use():
+    """What another option costs: up to the optimum there is no mapping below it, one cycle above it there is."""
+    costs, best = NodeCosts(ARCH, LATENCY), optimum().cost
+    costs.solve_all([FREE], useful={FREE: best})
+    assert (costs.cost(FREE).is_solved, costs.cost(FREE).least) == (False, best)
+    costs.solve_all([FREE], useful={FREE: best + 1})
+    assert costs.cost(FREE).value == costs.cost(FREE).least == best
+
+
+def test_bound_of_free_layouts_is_that_of_all_tied_ones_asked_about():
+    """A solve for one pair of layouts raises the bound of the other, which was only asked about before."""
+    costs, other = NodeCosts(ARCH, LATENCY), NodeProblem(layer=LAYER, layouts=(1, 1))
+    before = costs.cost(other)
+    costs.solve(TIED)
+    after = costs.cost(other)
+    assert before.least < costs.cost(FREE).value <= after.least <= optimum(constraints=other.constraints).cost
+    assert after.value is None or after.value >= optimum(constraints=other.constraints).cost
+
+
 def test_least_energy_at_least_latency_is_that_of_a_budget(costs):
     """First its bound, then the energy itself, by mappings that take no more cycles."""
     least = costs.solve(TIED)

@@ -182,7 +182,7 @@ def test_weights_that_cannot_fit_are_refused_with_what_they_take():
     array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2, capacity_bytes=1055)
     solved = solve_plan(graph, array, Space(dims=1), kind, MadeUpCosts(kind))
     assert (solved.status, solved.plan) == (Status.INFEASIBLE, None)
-    assert "take at least 1056 on each of 2 nodes" in solved.reason
+    assert "take at least 1056 on each of 2 nodes; the least that would do is " in solved.reason
 
 
 @pytest.mark.parametrize("share", [0.9, 0.6, 0.5])

@@ -12,7 +12,7 @@ from attrs import frozen
 from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bounds
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping.check import check_fits
-from cpsat_pim.planner.nodes import NodeCost, NodeCosts, NodeProblem
+from cpsat_pim.planner.nodes import NodeCost, NodeCosts, NodeProblem, Useful
 from cpsat_pim.workload import ConvWorkload
 
 _LATENCY, _ENERGY = Objective.named("latency"), Objective.named("energy")
@@ -59,7 +59,13 @@ class BoundCosts(NodeCosts):
         value = int(self.objective.value(cycles, energy_fj))
         return BoundCost(least=value, value=value, latency_cycles=cycles, energy_fj=energy_fj)
 
-    def solve_all(self, problems: Sequence[NodeProblem], slack: int | None = None, until: float = inf) -> None:
+    def solve_all(
+        self,
+        problems: Sequence[NodeProblem],
+        slack: int | None = None,
+        until: float = inf,
+        useful: Useful | None = None,
+    ) -> None:
         """Refine all of them."""
         for problem in problems:
             self.refine(problem)

@@ -16,7 +16,7 @@ from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.labels.reduced import OptionUse, ReducedProblem
 from cpsat_pim.planner.labels.setting import LabelLimits, set_labels
 from cpsat_pim.planner.labels.stages import Guide, Multipliers, StagedProblem
-from cpsat_pim.planner.labels.usage import Spot, Usage
+from cpsat_pim.planner.labels.usage import Spot, Usage, fullest_step
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.weighing import Price
 
@@ -67,14 +67,7 @@ class LabelFitting:
 
     def __attrs_post_init__(self) -> None:
         self._usage = Usage(instance=self.instance)
-        self.spots.append(Spot(node=0, step=self._fullest_step()))
-
-    def _fullest_step(self) -> int:
-        """Return the step at which tensors at home take most bytes on the first node, each at least."""
-        steps = range(len(self.instance.graph.tasks))
-        spots = [Spot(node=0, step=step) for step in steps]
-        least = [sum(int(self._usage.homes(name, spot).min()) for name in self.instance.homes) for spot in spots]
-        return int(np.argmax(least))
+        self.spots.append(Spot(node=0, step=fullest_step(self.instance, self._usage)))
 
     def run(self) -> None:
         """Refute trial values, or take plans, until the bound is the value; ends early if nothing can be tightened."""

@@ -37,7 +37,7 @@ class Usage:
 
     def weights(self, options: LayerOptions, row: int, replicas: int, node: int) -> int:
         """Return the bytes of a layer's weights that a node holds all through."""
-        key = (id(options), row, replicas, "chunks")
+        key = (options.rows[row], replicas, "chunks")  # not by number: rows that were not looked at change places
         if key not in self._known:
             self._known[key] = options.step(row, replicas).weight_chunks()
         return int(self._known[key][node])
@@ -49,7 +49,7 @@ class Usage:
         """
         if row >= options.seen:
             return 0
-        key = (id(options), row, replicas, at)
+        key = (options.rows[row], replicas, at)
         if key not in self._known:
             self._known[key] = self._staging(options, row, replicas, at)
         return int(self._known[key][node])
@@ -57,7 +57,7 @@ class Usage:
     def _staging(self, options: LayerOptions, row: int, replicas: int, at: At) -> np.ndarray:
         """Return the bytes on each node; phases do not depend on all of the homes, so they are counted once."""
         step, task = options.step(row, replicas), options.task
-        key, known = (id(options), row), self._known
+        key, known = (options.rows[row],), self._known
         added = sum(len(one.operands) - 1 for one in task.finishes)
         second = options.reads_weights[at[1]] if options.reads_weights else None
         if (pull := (*key, "pull", at[:2])) not in known:
@@ -67,3 +67,10 @@ class Usage:
         if (push := (*key, "push", at[2])) not in known:
             known[push] = step.push(options.writes[at[2]], added)
         return step.staging(known[pull], known[gather], known[push])
+
+
+def fullest_step(instance: Instance, usage: Usage) -> int:
+    """Return the step at which tensors at home take most bytes on the first node, each at least."""
+    spots = [Spot(node=0, step=step) for step in range(len(instance.graph.tasks))]
+    least = [sum(int(usage.homes(name, spot).min()) for name in instance.homes) for spot in spots]
+    return int(np.argmax(least))

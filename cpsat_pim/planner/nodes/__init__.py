@@ -1,7 +1,17 @@
 """What node programs cost: lower bounds at once, optima when a plan depends on them."""
 
 from cpsat_pim.planner.nodes.costs import NodeCosts
-from cpsat_pim.planner.nodes.problem import FREE_LAYOUTS, Layouts, NodeCost, NodeProblem, layout_index
+from cpsat_pim.planner.nodes.problem import FREE_LAYOUTS, HIGHEST, Layouts, NodeCost, NodeProblem, Useful, layout_index
 from cpsat_pim.planner.nodes.workers import WorkerKilled
 
-__all__ = ["FREE_LAYOUTS", "Layouts", "NodeCost", "NodeCosts", "NodeProblem", "WorkerKilled", "layout_index"]
+__all__ = [
+    "FREE_LAYOUTS",
+    "HIGHEST",
+    "Layouts",
+    "NodeCost",
+    "NodeCosts",
+    "NodeProblem",
+    "Useful",
+    "WorkerKilled",
+    "layout_index",
+]

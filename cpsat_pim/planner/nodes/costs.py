@@ -9,6 +9,7 @@ plan's gap depends on is solved again, for longer.
 import math
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -24,7 +25,7 @@ from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.mapping.check import check_fits, check_mapping
 from cpsat_pim.mapping.mapping import Mapping
-from cpsat_pim.planner.nodes.problem import NodeCost, NodeProblem
+from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful
 from cpsat_pim.planner.nodes.store import NodeStore, digest
 from cpsat_pim.planner.nodes.workers import Workers
 from cpsat_pim.workload import ConvWorkload
@@ -32,8 +33,6 @@ from cpsat_pim.workload import ConvWorkload
 #: So many times longer is a problem solved again that was not proven.
 _LONGER = 4.0
 _ENERGY = Objective.named("energy")
-#: Above all costs.
-HIGHEST = 2**62
 
 
 class NodeCosts:
@@ -64,6 +63,8 @@ class NodeCosts:
         self.report: Callable[[str], None] = lambda line: None
         self.solves, self.reused, self.transferred, self.seconds = 0, 0, 0, 0.0
         self._known: dict[NodeProblem, NodeCost | None] = {}
+        #: Problems that were asked about, by the one of the same layer in any layouts.
+        self._tied: defaultdict[NodeProblem, list[NodeProblem]] = defaultdict(list)
         self._floors: dict[NodeProblem, int | None] = {}
         self._store = NodeStore(store) if store else None
         self._machine = digest([arch.to_dict(), objective.to_dict(), version])
@@ -84,6 +85,7 @@ class NodeCosts:
         """Return what is known; None if the problem is known to have no mapping."""
         if problem not in self._known:
             self._known[problem] = self._recall(problem)
+            self._tied[problem.relaxation].append(problem)
         return self._known[problem]
 
     def _recall(self, problem: NodeProblem) -> NodeCost | None:
@@ -140,11 +142,18 @@ class NodeCosts:
         self.solve_all([problem], slack, until)
         return self.cost(problem)
 
-    def solve_all(self, problems: Sequence[NodeProblem], slack: int | None = None, until: float = math.inf) -> None:
-        """Narrow the bounds of problems: to their optima, or up to `least` + `slack`, from which on none is of use.
+    def solve_all(
+        self,
+        problems: Sequence[NodeProblem],
+        slack: int | None = None,
+        until: float = math.inf,
+        useful: Useful | None = None,
+    ) -> None:
+        """Narrow the bounds of problems: to their optima, or up to a cost from which on no mapping is of use.
 
-        One that was solved before and not proven is solved again, for longer and from the mapping that is known.
-        `until`: the time of `time.monotonic` at which solves end.
+        That is `least` + `slack`, or what `useful` says of a problem, if that is less. One that was solved before and
+        not proven is solved again, for longer and from the mapping that is known. `until`: the time of
+        `time.monotonic` at which solves end.
 
         Raises:
             WorkerKilled: a worker process was killed.
@@ -154,18 +163,18 @@ class NodeCosts:
         for problem in problems:
             known = self.refine(problem)
             if known is not None and not known.is_proven:
-                below[problem] = self._useful_below(known, slack)
+                below[problem] = self._useful_below(known, slack, (useful or {}).get(problem, HIGHEST))
         relaxed = {problem.relaxation: below[problem] for problem in sorted(below, key=lambda p: below[p])}
         now = time.monotonic()  # half of the time that is left, so that no problem stays without a mapping
         self._run([(p, limit) for p, limit in relaxed.items() if self._is_open(p, limit)], now + (until - now) / 2)
-        for problem in below:
+        for problem in dict.fromkeys(tied for one in relaxed for tied in self._tied[one]):
             self._transfer(problem)
         ready = [p for p in below if not p.is_free and self._is_worth_a_solve(p, below[p])]
         self._run([(p, below[p]) for p in ready if self._is_open(p, below[p])], until)
 
-    def _useful_below(self, known: NodeCost, slack: int | None) -> int:
+    def _useful_below(self, known: NodeCost, slack: int | None, useful: int) -> int:
         """Return the cost that a mapping has to stay below to be of use."""
-        of_plans = HIGHEST if slack is None else known.least + slack
+        of_plans = min(useful, HIGHEST if slack is None else known.least + slack)
         return of_plans if known.value is None else min(of_plans, known.value)
 
     def _is_closed(self, problem: NodeProblem, below: int) -> bool:
@@ -205,13 +214,14 @@ class NodeCosts:
 
         known = self.cost(problem)
         assert known is not None
+        is_start = known.value is not None and known.value <= below
         return SolveRequest(
             then=None,
             objective=self.objective,
             time_limit=max(self.time_limit, _LONGER * known.seconds),
             constraints=problem.constraints,
-            start=known.mapping,
-            value_to_beat=None if known.is_solved or below == HIGHEST else below,
+            start=known.mapping if is_start else None,
+            value_to_beat=None if is_start or below == HIGHEST else below,
         )
 
     def _receive(self, problem: NodeProblem, below: int, solved: SolvedLayer) -> None:
@@ -225,7 +235,7 @@ class NodeCosts:
         if solved.mapping is not None:
             found = self._solved(problem, known, solved.mapping, solved.lower_bound or 0)
             self._keep(problem, evolve(found, seconds=seconds))
-        elif below < HIGHEST and not known.is_solved:
+        elif below < HIGHEST and (known.value is None or below < known.value):
             # No bound is left where nothing that costs less than `below` is left.
             least = below if solved.lower_bound is None else min(solved.lower_bound, below)
             self._keep(problem, evolve(known, least=max(known.least, least), seconds=seconds))

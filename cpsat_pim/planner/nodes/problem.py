@@ -15,6 +15,9 @@ Layouts = tuple[int | None, int | None]
 
 FREE_LAYOUTS: Layouts = (None, None)
 
+#: Above all costs.
+HIGHEST = 2**62
+
 
 @frozen(kw_only=True, cache_hash=True)
 class NodeProblem:
@@ -95,6 +98,10 @@ class NodeCost:
         """Convert from plain data."""
         mapping = data["mapping"]
         return cls(**{**data, "mapping": mapping and build_mapping("node store", mapping)})
+
+
+#: By problem, the cost from which on no mapping is of use.
+Useful = dict[NodeProblem, int]
 
 
 def layout_index(layout: str) -> int | None:

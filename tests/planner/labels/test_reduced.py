@@ -17,7 +17,7 @@ from cpsat_pim.planner.labels.usage import Spot, Usage
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.weighing import Price
 from cpsat_pim.workload.network import Network
-from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, without_mapping
+from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, layer, without_mapping
 
 LATENCY = Objective.named("latency")
 
@@ -65,3 +65,20 @@ def test_min_marginal_is_the_least_sum_with_an_entry():
         for entry in np.ndindex(factor.cost.shape):
             at = dict(zip(factor.variables, entry, strict=True))
             assert marginal[entry] == min(s for s, h in zip(sums, every, strict=True) if at.items() <= h.items())
+
+
+def test_weights_are_those_of_a_row_wherever_it_is_sorted():
+    """Looking at the last row first moves all others back by one; what was counted before moves with them.
+
+    Of 3 x 4 weights, a node holds 6 where P or C is split by 2, but 2 x 4 where K is.
+    """
+    graph = build_graph(Network(name="n", layers=[layer("a", ["input"], P=4, C=4, K=3)]))
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2)
+    instance = Instance(graph, array, Space(dims=1, layouts=("BCHW",), is_tied=False), LATENCY, MadeUpCosts(LATENCY))
+    options, known = instance.distinct[0], Usage(instance=instance)
+    before = [known.weights(options, row, 1, 0) for row in range(len(options.rows))]
+    options.look_at(1, first={len(options.rows) - 1})
+    after = [known.weights(options, row, 1, 0) for row in range(len(options.rows))]
+    fresh = Usage(instance=instance)
+    assert after == [fresh.weights(options, row, 1, 0) for row in range(len(options.rows))]
+    assert (sorted(after), after != before) == ([6, 6, 8], True)

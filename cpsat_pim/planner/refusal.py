@@ -1,0 +1,35 @@
+"""Why no plan fits the nodes, and the least capacity that would do: exact where label setting finds it, else bounds."""
+
+from collections.abc import Callable
+
+from cpsat_pim.planner.eliminate import INFINITE
+from cpsat_pim.planner.instance import Instance
+from cpsat_pim.planner.labels.least_room import LeastRoom
+
+
+def refuse(instance: Instance, is_proven: bool, smallest_bytes: int, is_over: Callable[[], bool]) -> str:
+    """Return one line: the reason, and the least capacity or where it lies.
+
+    `is_proven`: whether no plan of the space fits. `smallest_bytes`: what some plan takes. `is_over()`: whether the
+    time to find the least capacity is up.
+    """
+    least, room, nodes = instance.least_peak_bytes, instance.array.capacity_bytes, instance.array.nodes
+    if least > room:
+        reason = (
+            f"no plan fits the {room} bytes of a node: weights, stored once, and the tensors that live at a time"
+            f" take at least {least} on each of {nodes} nodes"
+        )
+    else:
+        reason = f"no plan {'of the space' if is_proven else 'was found that'} fits the {room} bytes of a node"
+    low = max(least, room + 1) if is_proven else least
+    search = LeastRoom(instance=instance, low=low, high=smallest_bytes, is_over=is_over)
+    search.run()
+    return f"{reason}; {_least(search.low, search.high)}"
+
+
+def _least(low: int, high: int) -> str:
+    if low == high:
+        return f"the least that would do is {low}"
+    if high < INFINITE:
+        return f"the least that would do is between {low} and {high}, which one takes"
+    return f"the least that would do is {low} or more"

@@ -1,0 +1,43 @@
+"""Options of one layer against the phases of its steps."""
+
+from itertools import product
+
+import numpy as np
+
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.instance import Instance
+from cpsat_pim.planner.nodes import HIGHEST
+from cpsat_pim.planner.space import Space
+from cpsat_pim.workload.network import Network
+from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts
+
+LATENCY = Objective.named("latency")
+
+
+def test_node_program_is_useful_below_what_a_solved_option_costs_at_the_same_homes():
+    """Where one row is solved, any other one must cost less: its node program, less what it moves more than that row.
+
+    Cycles of exchanges are those of the step's phases.
+    """
+    graph, costs = build_graph(Network(name="n", layers=NETWORKS["chain"])), MadeUpCosts(LATENCY)
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2)
+    instance = Instance(graph, array, Space(dims=1, layouts=("BCHW",), is_tied=False), LATENCY, costs)
+    options = instance.distinct[0]
+    options.look_at(len(options.rows))
+    homes = list(product(range(len(options.reads)), [0], range(len(options.writes))))
+    assert {options.useful_below(at) for at in homes} == {HIGHEST}
+    costs.solve_all(options.rows[0].program)
+
+    def moved(row, at):
+        step = options.step(row, 1)
+        phases = step.pull(options.reads[at[0]]), step.reduce(options.writes[at[2]].layout)
+        return sum(phase.cycles for phase in (*phases, step.push(options.writes[at[2]])))
+
+    for at in homes:
+        values = [costs.cost(row.program[0]) for row in options.rows]
+        lower = [cost.least + moved(i, at) for i, cost in enumerate(values)]
+        best = np.flatnonzero(np.array(lower) == min(lower))
+        solved = values[0].value + moved(0, at)
+        assert options.useful_below(at) in {solved - moved(int(i), at) for i in best}
