@@ -5,7 +5,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from tables.kernel_cache import compile_once, keep
+from tables.kernel_cache import keep
+from tables.linking import link_only
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,5 +19,5 @@ def njit(function: F) -> F:
     """
     compiled = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
     keep(compiled, function)
-    compile_once(compiled, function)
+    link_only(compiled, function)
     return cast(F, compiled)

@@ -18,7 +18,6 @@ from typing import IO, Any
 
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
-from numba.core.types.misc import unliteral
 
 try:
     import fcntl
@@ -34,26 +33,14 @@ _LOCKED_SECONDS = 300
 _KEPT_SECONDS = 60 * 24 * 3600
 
 
-def keep(compiled: Any, function: Callable[..., Any]) -> None:
+def keep(compiled: Any, function: Callable[..., Any], kind: "type[KernelCache] | None" = None) -> None:
     """Keep what numba compiles of a function on disk; if no place can be written to, every process compiles it.
 
-    `compiled`: the function's dispatcher (modified), or the function itself if NUMBA_DISABLE_JIT is set.
+    `compiled`: the function's dispatcher (modified), or the function itself if NUMBA_DISABLE_JIT is set. `kind`: how.
     """
     if compiled is not function:
         with suppress(RuntimeError):  # no directory can be written to
-            compiled._cache = _KernelCache(function)
-
-
-def compile_once(compiled: Any, function: Callable[..., Any]) -> None:
-    """Compile a function called with a constant for the constant's type only: numba compiles it for each constant.
-
-    Arguments as of `keep`.
-    """
-    if compiled is not function:
-        template = compiled.get_call_template
-        compiled.get_call_template = lambda args, kws: template(
-            [unliteral(arg) for arg in args], {name: unliteral(arg) for name, arg in kws.items()}
-        )
+            compiled._cache = (kind or KernelCache)(function)
 
 
 def user_cache() -> Path:
@@ -101,7 +88,7 @@ def _roots() -> list[Path]:
     return [user_cache() / "kernels", _PACKAGE / "__pycache__"]
 
 
-class _ByContent(_CacheLocator):  # type: ignore[misc]
+class ByContent(_CacheLocator):  # type: ignore[misc]
     """A directory for each version of numba, source, and content of all that the source imports."""
 
     def __init__(self, function: Callable[..., Any], path: Path, root: Path) -> None:
@@ -110,7 +97,7 @@ class _ByContent(_CacheLocator):  # type: ignore[misc]
         self._directory = root / numba.__version__ / module / self._stamp
 
     @classmethod
-    def from_function(cls, function: Callable[..., Any], path: str) -> "_ByContent | None":
+    def from_function(cls, function: Callable[..., Any], path: str) -> "ByContent | None":
         """Return the first place that can be written to, or None."""
         for root in _roots():
             with suppress(OSError):
@@ -141,20 +128,20 @@ class _ByContent(_CacheLocator):  # type: ignore[misc]
         return str(self._line)
 
 
-class _Files(CompileResultCacheImpl):  # type: ignore[misc]
+class KernelFiles(CompileResultCacheImpl):  # type: ignore[misc]
     """Compiled kernels as files of these directories."""
 
-    _locator_classes = (_ByContent,)
+    _locator_classes = (ByContent,)
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc]
+class KernelCache(FunctionCache):  # type: ignore[misc]
     """Numba's cache of a function, in which a damaged file is as good as none.
 
     Of processes that need the same kernel at once, one compiles it and the others wait. None waits for itself, as every
     process takes the lock of a caller before that of what it calls, and no kernel calls itself.
     """
 
-    _impl_class = _Files
+    _impl_class = KernelFiles
     #: The open lock file, from the time when a kernel was not found until it is kept.
     _lock: IO[bytes] | None = None
 

@@ -6,7 +6,8 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 import numba
 import numpy as np
 
-from tracesim.kernel_cache import compile_once, keep
+from tracesim.kernel_cache import keep
+from tracesim.linking import link_only
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -24,7 +25,7 @@ def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Res
     """
     compiled = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
     keep(compiled, function)
-    compile_once(compiled, function)
+    link_only(compiled, function)
     return cast(Callable[_Arguments, _Result], compiled)
 
 

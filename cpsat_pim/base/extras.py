@@ -44,6 +44,6 @@ def check_tables() -> None:
         where = f"{folder} holds" if folder else "there is"
         other = "another package of that name, such as PyTables" if folder else "none"
         raise ForeignTables(
-            f"the part of cpsat-pim that is imported as `tables` is missing: {where} {other}; install cpsat-pim into "
-            "an environment of its own: python -m venv .venv && .venv/bin/pip install cpsat-pim"
+            f"the part of cpsat-pim that is imported as `tables` is missing: {where} {other}; make "
+            "an environment of its own (python -m venv .venv), and install cpsat-pim there"
         )

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -12,6 +13,9 @@ PROGRAM = "cpsat_pim"
 
 #: Exit codes.
 OK, NO_MAPPING, BAD_INPUT, DISAGREEMENT, INTERRUPTED = 0, 1, 2, 3, 130
+
+#: Before a message's further lines on a narrow terminal.
+_INDENT = "  "
 
 #: Number of names that a message lists at most.
 _NAMES_LISTED = 12
@@ -110,9 +114,21 @@ def incremental_writer(path: str | None, document: Callable[[_T], object]) -> Ca
 
 
 def note(text: str) -> None:
-    """Print a message on stderr; control characters in names from files are shown as escapes."""
+    """Print a message on stderr; control characters in names from files are shown as escapes.
+
+    A line; on a terminal that is too narrow for it, several that end between words.
+    """
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    print(f"{PROGRAM}: {shown}", file=sys.stderr)
+    print(_fitted(f"{PROGRAM}: {shown}"), file=sys.stderr)
+
+
+def _fitted(line: str) -> str:
+    """Return a line for stderr, broken between words if that is a terminal."""
+    with suppress(OSError, ValueError):  # no terminal, or closed
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+        if len(line) > width > len(_INDENT):
+            return textwrap.fill(line, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
+    return line
 
 
 def note_unmapped(names: Sequence[str]) -> None:

@@ -52,6 +52,8 @@ def import_network(
         _trace(model, bind or {}, builder)
         if builder.skipped and not skip_unsupported:
             raise ValueError(f"cannot map {'; '.join(_listed(builder.skipped))} (--unsupported skip goes on without)")
+        if builder.skipped and builder.is_empty:
+            raise ValueError(f"holds nothing else than what cannot be mapped: {'; '.join(_listed(builder.skipped))}")
         return ImportedNetwork(network=builder.network(_name(model)), skipped=tuple(builder.skipped))
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from error

@@ -82,13 +82,18 @@ class NetworkBuilder:
         self._before: dict[str, frozenset[str]] = {INPUT: frozenset()}
         self._depth = {INPUT: 0}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no operator was a layer."""
+        return not self._layers
+
     def network(self, name: str) -> Network:
         """Return the network.
 
         Raises:
             ValueError: no operator was a layer.
         """
-        if not self._layers:
+        if self.is_empty:
             raise ValueError("holds no convolution or matrix product")
         return Network(name=name, layers=self._layers, has_widths=False)
 

@@ -32,8 +32,8 @@ def open_console(stream: TextIO) -> Console:
 
 
 def print_plain(console: Console, text: str) -> None:
-    """Print a text verbatim, without markup or wrapping; see `visible`."""
-    console.print(Text("\n".join(map(visible, text.split("\n")))), soft_wrap=True)
+    """Print a text without markup (see `visible`); on a terminal, lines are broken between words."""
+    console.print(Text("\n".join(map(visible, text.split("\n")))), soft_wrap=not console.is_terminal)
 
 
 def print_fitted(console: Console, table: Table) -> None:

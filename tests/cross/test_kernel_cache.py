@@ -18,9 +18,13 @@ CALL, IMPORTED, OTHER = "tables.factors.log2_of(8)", "jit.py", "dram.py"
 Use = Callable[[Path], tuple[str, set[Path]]]
 
 
-def test_both_packages_keep_their_kernels_alike() -> None:
+@pytest.mark.parametrize("name", ["kernel_cache.py", "linking.py"])
+def test_both_packages_compile_and_keep_their_kernels_alike(name: str) -> None:
     """The packages import nothing of each other, so each has a copy of the same file."""
-    ours, theirs = (Path(module.__file__).read_text() for module in (tables.kernel_cache, tracesim.kernel_cache))
+    ours, theirs = (
+        Path(module.__file__).with_name(name).read_text().replace(f"from {package}.", "from ")
+        for module, package in ((tables.kernel_cache, "tables"), (tracesim.kernel_cache, "tracesim"))
+    )
     assert ours == theirs
 
 
@@ -88,20 +92,49 @@ def test_of_processes_that_start_together_one_compiles(copied: Callable[[str], P
 
 
 def test_a_kernel_is_compiled_once_for_all_constants(copied: Callable[[str], Path], tmp_path: Path) -> None:
-    """It is called with 1 and with a variable; numba would compile it for either."""
+    """It is called with 1 and with a variable; numba would compile it for either. It gets no machine code."""
     program = """
 import numpy as np
 from tables.bounds.positions import _single_scan_cycles
 from tables.dram import Dram, period
 _single_scan_cycles(np.zeros(20, np.int64), Dram(1, 1, 1, True, 1, 1, 1, 1, 1, 1, 1, 1))
-print(len(period.signatures))
+print(len(period.for_callers().signatures), len(period.signatures))
 """
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(
-        command, cwd=copied("clone").parent, env=environment, check=True, capture_output=True, text=True
+    assert _run(program, copied("clone").parent, tmp_path / "cache") == "1 0\n"
+
+
+_CALLER = """
+from tables import inner
+from tables.jit import njit
+
+@njit
+def twice(n):
+    return 2 * inner.inverse(n)
+
+print(twice(2), sum(inner.inverse.for_callers().stats.cache_misses.values()))
+try:
+    twice(0)
+except ZeroDivisionError:
+    print("raised")
+"""
+
+
+def test_a_called_kernel_is_kept_for_other_callers(copied: Callable[[str], Path], tmp_path: Path) -> None:
+    """Another caller of it, in another process, links what was kept: equal results, equal exceptions, no compiling."""
+    directory = copied("clone").parent
+    (directory / "tables" / "inner.py").write_text(
+        "from tables.jit import njit\n@njit\ndef inverse(n):\n    return 12 // n\n"
     )
-    assert done.stdout == "1\n"
+    for misses, name in ((1, "one"), (0, "other")):
+        (directory / "tables" / f"{name}.py").write_text(_CALLER)
+        assert _run(f"import tables.{name}", directory, tmp_path / "cache") == f"12 {misses}\nraised\n"
+
+
+def _run(program: str, directory: Path, cache: Path) -> str:
+    """Return what a program prints that keeps its kernels in this cache."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=directory, env=environment, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize(("kind", "content"), [("*.nbi", b""), ("*.nbi", b"damaged"), ("*.nbc", b"")])

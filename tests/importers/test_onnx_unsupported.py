@@ -1,5 +1,7 @@
 """ONNX files with what cannot be mapped."""
 
+import pytest
+
 from cpsat_pim.importers import import_network
 from tests.importers.onnx_models import (
     Save,
@@ -75,3 +77,10 @@ def test_layer_too_large_is_named(save):
     """As the layer's own rule says it."""
     file = save([node("MatMul", "x w", "fc")], [value("x", 2**30, 2**31)], [weight("w", 2**31, 2**30)])
     assert complaint(file).startswith("fc (MatMul): ConvWorkload: the product of the bounds must stay below 2^62")
+
+
+def test_nothing_but_what_cannot_be_mapped_is_named(save):
+    """Skipping it leaves nothing to map."""
+    file = save([node("Det", "m", "d")], [value("m", 2, 2)])
+    with pytest.raises(ValueError, match=r"onnx: holds nothing else than what cannot be mapped: 1 Det: d$"):
+        import_network(file, skip_unsupported=True)

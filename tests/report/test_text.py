@@ -1,9 +1,13 @@
-"""Display units and gaps."""
+"""Display units, gaps and lines."""
+
+import io
 
 import pytest
+from rich.console import Console
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.report.format import format_bytes, format_energy, format_gap, format_machine
+from cpsat_pim.report.text import open_console, print_plain
 
 
 @pytest.mark.parametrize(
@@ -41,3 +45,23 @@ def test_machine_of_many_nodes_says_that_one_is_used() -> None:
     """64 x 80 nodes are 5,120; a machine of one node has its name alone."""
     assert format_machine(PIMArchitecture(name="m")) == "m"
     assert format_machine(PIMArchitecture(name="m", vault_count=64, pu_count=80)) == "one of 5,120 nodes of m"
+
+
+_PROSE = "resnet50 on one of 512 nodes of hbm-pim, objective energy.\n|    for C in [0:64)"
+
+
+def test_lines_on_a_narrow_terminal_end_between_words() -> None:
+    """The words of each line stay whole and in order, and its indentation stays."""
+    stream = io.StringIO()
+    print_plain(Console(file=stream, force_terminal=True, width=24, color_system=None), _PROSE)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= 24
+    assert " ".join(lines).split() == _PROSE.split()
+    assert lines[-1] == "|    for C in [0:64)"
+
+
+def test_lines_in_a_file_are_not_broken() -> None:
+    """They are read by programs."""
+    stream = io.StringIO()
+    print_plain(open_console(stream), "word " * 400)
+    assert stream.getvalue().count("\n") == 1

@@ -206,9 +206,11 @@ function progressLines(progress, unit, show) {
       text: known.map(entry => show(entry[column])), hovertemplate: `%{x:.1f} s, ${name}: %{text}<extra></extra>`,
     };
   };
+  const values = progress.flatMap(([, ...both]) => both.filter(value => value !== null));
+  const isShort = /J$/.test(unit) || Math.max(...values) < 1e6;
   return { data: [line("best", 1, "accent", "solid"), line("bound", 2, "compute", "dot")], layout: {
     height: 270, xaxis: { title: { text: "seconds", standoff: 6 }, rangemode: "tozero" },
-    yaxis: { ...(/J$/.test(unit) ? plainNumbers : numbers)(unit), ...around(progress.flatMap(([, ...values]) => values.filter(value => value !== null))) },
+    yaxis: { ...numbers(unit), ...around(values), ...(isShort ? { tickformat: ",.7~g" } : {}) },
   } };
 }
 
