@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cpsat_pim.compiler.attention import attention_ticks, count_attention_commands, lower_attention
-from cpsat_pim.compiler.broadcast import has_bank_mode, lowered_of
+from cpsat_pim.compiler.broadcast import lowered_of
 from cpsat_pim.compiler.compile import is_attacc_like
 from cpsat_pim.compiler.language import Kernel, shipped_kernel
 from cpsat_pim.compiler.lowering import lower
@@ -29,6 +29,7 @@ from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.contraction import count_commands
 from cpsat_pim.compiler.lowering.in_order import InOrderContraction
 from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
+from cpsat_pim.compiler.lowering.targets import has_bank_mode
 from cpsat_pim.compiler.mapping import Contraction, Mapping, contraction_of
 from cpsat_pim.compiler.mapping.elementwise import SpreadMapping
 from cpsat_pim.compiler.target import Target, target_of

@@ -10,14 +10,15 @@ from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.in_order import InOrderContraction
 from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
-from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
 from cpsat_pim.compiler.lowering.program import COMPUTE, PARTS
+from cpsat_pim.compiler.lowering.targets import bank_target, broadcast_target, has_bank_mode, in_order_target
 from cpsat_pim.compiler.mapping import Contraction, contraction_of
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, SpreadMapping, elementwise_of
 from cpsat_pim.compiler.mistakes import CompilerDefect
 from cpsat_pim.compiler.plan import Plan
-from cpsat_pim.compiler.search.bank_mode import best_bank_mapping, best_elementwise
+from cpsat_pim.compiler.search.bank_elementwise import best_elementwise
+from cpsat_pim.compiler.search.bank_mode import best_bank_mapping
 from cpsat_pim.compiler.search.broadcast import Found, FoundElementwise
 from cpsat_pim.compiler.search.goal import Goal
 from cpsat_pim.compiler.search.in_order import best_in_order, best_spread
@@ -54,14 +55,14 @@ def lowered_of(bound: Kernel, mapping: AnyMapping, device: Device) -> Lowered:
         if kernel is None:
             raise KernelMistake(f"{statement.place}: expected an elementwise statement for this mapping")
         if has_bank_mode(device) and isinstance(mapping, ElementwiseMapping):
-            return BankElementwise(kernel, mapping, BankTarget(device))
-        if not InOrderTarget(device).computes_elements:
+            return BankElementwise(kernel, mapping, bank_target(device))
+        if not in_order_target(device).computes_elements:
             raise KernelMistake(f"{device.name}: expected a mapping of a product")
-        return InOrderElementwise(kernel, mapping, InOrderTarget(device))
+        return InOrderElementwise(kernel, mapping, in_order_target(device))
     contraction = contraction_of(bound, statement).with_hull(mapping.hull)
     if has_bank_mode(device):
-        return BankContraction(contraction, mapping, BankTarget(device))
-    return InOrderContraction(contraction, mapping, InOrderTarget(device))
+        return BankContraction(contraction, mapping, bank_target(device))
+    return InOrderContraction(contraction, mapping, in_order_target(device))
 
 
 def best_of_kernel(bound: Kernel, device: Device, channels: int, objective: str = "time", packs: bool = False) -> Best:
@@ -71,7 +72,7 @@ def best_of_kernel(bound: Kernel, device: Device, channels: int, objective: str 
         KernelMistake: the kernel does not run on the device, or does not fit its banks.
     """
     statement = _only_statement(bound)
-    target = BankTarget(device) if has_bank_mode(device) else InOrderTarget(device)
+    target = broadcast_target(device)
     is_vector = isinstance(target, BankTarget) or target.computes_elements
     kernel = elementwise_of(statement) if is_vector else None
     found: Found | FoundElementwise | None
@@ -99,10 +100,10 @@ def best_contraction(
     for hull in contraction.hulls():
         given, found = contraction.with_hull(hull), None
         if has_bank_mode(device):
-            bank = BankTarget(device)
+            bank = bank_target(device)
             found = best_bank_mapping(given, bank, channels, goal=Goal(given, bank, objective, packs))
         else:
-            target = InOrderTarget(device)
+            target = in_order_target(device)
             found = best_in_order(given, target, channels, goal=Goal(given, target, objective, packs))
         if found is not None:
             answers.append(evolve(found, mapping=evolve(found.mapping, hull=hull)))
@@ -110,11 +111,6 @@ def best_contraction(
         return None
     best = min(answers, key=lambda answer: (answer.value, answer.ticks))
     return evolve(best, mappings=sum(a.mappings for a in answers), walked=sum(a.walked for a in answers))
-
-
-def has_bank_mode(device: Device) -> bool:
-    """Whether commands reach all blocks in a mode of their own (HBM-PIM); otherwise the controller is in order."""
-    return device.controller.all_bank_mode is not None
 
 
 def compile_broadcast(

@@ -14,13 +14,13 @@ from cpsat_pim.compiler.attention import (
     best_attention,
     lower_attention,
 )
-from cpsat_pim.compiler.broadcast import compile_broadcast, has_bank_mode, lowered_of
+from cpsat_pim.compiler.broadcast import compile_broadcast, lowered_of
 from cpsat_pim.compiler.dispatch.lengths import LengthSearch
 from cpsat_pim.compiler.host import host_of
 from cpsat_pim.compiler.language import Kernel, KernelMistake, shipped_kernel
 from cpsat_pim.compiler.lowering import Lowered, lower
 from cpsat_pim.compiler.lowering.contraction import compute_ticks
-from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
+from cpsat_pim.compiler.lowering.targets import has_bank_mode, in_order_target
 from cpsat_pim.compiler.mapping import CLASSES, Contraction, contraction_of
 from cpsat_pim.compiler.mapping.elementwise import elementwise_of
 from cpsat_pim.compiler.mistakes import CompilerDefect
@@ -42,7 +42,7 @@ def is_attacc_like(device: Device) -> bool:
 
 def has_commands(bound: Kernel, device: Device) -> bool:
     """Whether a device has commands for a kernel of one statement: a product or sum, or a vector operation."""
-    runs_vectors = not is_attacc_like(device) and (has_bank_mode(device) or InOrderTarget(device).computes_elements)
+    runs_vectors = not is_attacc_like(device) and (has_bank_mode(device) or in_order_target(device).computes_elements)
     try:
         if not runs_vectors or elementwise_of(bound.statements[0]) is None:
             contraction_of(bound, bound.statements[0])

@@ -11,14 +11,14 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from cpsat_pim.compiler.broadcast import has_bank_mode
 from cpsat_pim.compiler.compile import is_attacc_like
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
+from cpsat_pim.compiler.lowering.targets import broadcast_target
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.search.bank_mode import LANES as BANK_LANES
 from cpsat_pim.compiler.search.bank_mode import best_bank_mapping
-from cpsat_pim.compiler.search.broadcast import Cuts, every_cut
+from cpsat_pim.compiler.search.cuts import Cuts, CutSpace
 from cpsat_pim.compiler.search.in_order import LANES as IN_ORDER_LANES
 from cpsat_pim.compiler.search.in_order import best_in_order
 from cpsat_pim.compiler.search.space import space_of
@@ -61,7 +61,7 @@ def draft_target(device: Device) -> AnyTarget:
     """
     if is_attacc_like(device):
         return target_of(device)
-    return BankTarget(device) if has_bank_mode(device) else InOrderTarget(device)
+    return broadcast_target(device)
 
 
 @frozen(eq=False)
@@ -113,12 +113,11 @@ def _broadcast_drafts(contraction: Contraction, target: BankTarget | InOrderTarg
     """HBM-PIM, AiM, UPMEM: the same; drafts with the same cuts are searched once. Cores are accumulators, too."""
     best, lanes = (best_bank_mapping, BANK_LANES) if isinstance(target, BankTarget) else (best_in_order, IN_ORDER_LANES)
     stores = isinstance(target, BankTarget)
-    every, splits, owners = every_cut(
-        contraction, target.axes, target.device.core.lanes, lanes, channels, stores=stores
-    )
+    space = CutSpace.of(contraction, target.axes, target.device.core.lanes, lanes, channels, stores=stores)
+    splits, owners = space.splits, space.owners
     parts = np.stack([np.where(owners == n, target.axes, 1).prod(axis=1) for n in range(len(CLASSES))], axis=1)
     order, owners_of, kinds = _ordered(splits, parts)
-    table = every.reshape(len(lanes), len(splits), len(owners), -1)
+    table = space.rows().reshape(len(lanes), len(splits), len(owners), -1)
     known: dict[bytes, int] = {}
 
     def time_ps(number: int) -> int:
@@ -126,12 +125,9 @@ def _broadcast_drafts(contraction: Contraction, target: BankTarget | InOrderTarg
         split, some = int(order[at]), owners_of[kind]
         rows, first = np.unique(table[:, split, some].reshape(-1, table.shape[3]), axis=0, return_index=True)
         if rows.tobytes() not in known:
-            places = [divmod(place, len(some)) for place in first.tolist()]
-            mappings = tuple(
-                (tuple(splits[split].tolist()), tuple(owners[some[owner]].tolist()), lanes[lane])
-                for lane, owner in places
-            )
-            cuts = Cuts(rows, mappings, np.ones(len(rows), np.int64))
+            lane, owner = np.divmod(first, len(some))
+            once = np.ones(len(rows), np.int64)
+            cuts = Cuts(rows, splits[once * split], owners[some[owner]], lane, lanes, once)
             answer = best(contraction, target, channels, cuts=cuts)  # type: ignore[arg-type]
             known[rows.tobytes()] = NONE if answer is None else answer.value
         return known[rows.tobytes()]

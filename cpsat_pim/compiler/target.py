@@ -1,6 +1,6 @@
 """What the compiler needs to know of a device that multiplies in all banks of a channel at once (AttAcc)."""
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from attrs import frozen
@@ -131,6 +131,7 @@ class Target:
         return self.device.commands[command].name
 
 
+@lru_cache(maxsize=8)
 def target_of(device: Device) -> Target:
     """The compiler's view of a device.
 

@@ -102,9 +102,10 @@ class Core:
     column_bytes: int = field(validator=positive)
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, eq=False)
 class Device:
-    """A command-driven PIM device. Times in ticks of `tick_ps` picoseconds.
+    """A command-driven PIM device. Times in ticks of `tick_ps` picoseconds. Devices are compared by identity, so that
+    what is derived from one can be kept with it.
 
     Raises:
         ValueError: a figure is out of range, or a name of a level, command or timing is unknown; a line for each.

@@ -106,9 +106,9 @@ def lower_bound(space: Space, timing: Timing, share: Share, drain_moves: int, lo
     size = pass_columns(share)
     rows = 0
     if share.shared == 1 or size > timing.columns:
-        rows = (ceiling(size * (1 if share.shared > 1 else share.batches), timing.columns) - 1) * 1
-        if share.shared > 1:
-            rows *= share.batches * share.shared
+        rows = ceiling(size * (1 if share.shared > 1 else share.batches), timing.columns) - 1
+        if share.shared > 1:  # every vector but the last returns from the last row to the first
+            rows = share.batches * (share.shared * rows + share.shared - 1)
     change = timing.mac_to_pre + timing.pre_to_act + timing.act_to_mac - timing.mac
     macs = share.batches * share.shared * size
     apart = timing.apart

@@ -24,9 +24,11 @@ from cpsat_pim.compiler.mapping.contraction import BATCH
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, SpreadMapping, elementwise_of
 from cpsat_pim.compiler.search import bank_mode as search_of_banks
 from cpsat_pim.compiler.search import in_order as search_in_order
-from cpsat_pim.compiler.search.bank_mode import best_bank_mapping, best_elementwise, elementwise_bound
+from cpsat_pim.compiler.search.bank_elementwise import best_elementwise, elementwise_bound
+from cpsat_pim.compiler.search.bank_mode import best_bank_mapping
 from cpsat_pim.compiler.search.broadcast import facts_of
 from cpsat_pim.compiler.search.crosscheck import solve_facts
+from cpsat_pim.compiler.search.cuts import Cuts
 from cpsat_pim.compiler.search.in_order import best_in_order, best_spread
 from cpsat_pim.compiler.verify import execute_on_numbers
 from cpsat_pim.device import read_device
@@ -321,11 +323,11 @@ def test_cp_sat_proves_the_optimum_of_the_search(name: str, kernel: str, sizes: 
         module: Any = search_of_banks if is_bank else search_in_order
         has_inputs = [contraction.inputs is not None] if is_bank else []
         tilings = module.tilings(row, target, *has_inputs)
-        found = []
-        for tiling, applies in tilings:
-            mapping = evolve(tiling, splits=splits, owners=owners, lanes=lanes)
+        cuts, found = Cuts(row, np.array([splits]), np.array([owners]), np.zeros(1, int), (lanes,), np.ones(1, int)), []
+        for number in range(len(tilings)):
+            mapping = tilings.mapping(number, cuts)
             problem = bank_contraction.problem if is_bank else in_order.problem
-            if applies[0] and problem(mapping, contraction, target) is None:
+            if problem(mapping, contraction, target) is None:
                 found.append(lowered_product(bound, contraction, mapping, target).ticks)
         possible = [ticks for ticks in found if ticks != NOT_EXACT]
         return min(possible) if possible else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from cpsat_pim.compiler.broadcast import AnyMapping, best_of_kernel, has_bank_mode, lowered_of
+from cpsat_pim.compiler.broadcast import AnyMapping, best_of_kernel, lowered_of
 from cpsat_pim.compiler.broadcast import Lowered as BroadcastLowered
 from cpsat_pim.compiler.chain.roofline import host_time, result_elements, roofline_ps
 from cpsat_pim.compiler.chain.statements import Part
@@ -20,11 +20,10 @@ from cpsat_pim.compiler.lowering import Lowered, lower
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction, matrix_rows
 from cpsat_pim.compiler.lowering.bank_contraction import problem as bank_problem
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
-from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.data import Placement
 from cpsat_pim.compiler.lowering.in_order import problem as in_order_problem
 from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
-from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
+from cpsat_pim.compiler.lowering.targets import bank_target, broadcast_target, has_bank_mode, in_order_target
 from cpsat_pim.compiler.mapping import Contraction, Mapping, contraction_of
 from cpsat_pim.compiler.mapping.contraction import BATCH, DEPTH, OUTPUTS
 from cpsat_pim.compiler.mapping.elementwise import SpreadMapping
@@ -221,8 +220,8 @@ def _problem(part: Part, mapping: Any, setting: Setting) -> str | None:
     if is_attacc_like(device):
         return mapping.problem(contraction, target_of(device))  # type: ignore[no-any-return]
     if has_bank_mode(device):
-        return bank_problem(mapping, contraction, BankTarget(device))
-    return in_order_problem(mapping, contraction, InOrderTarget(device))
+        return bank_problem(mapping, contraction, bank_target(device))
+    return in_order_problem(mapping, contraction, in_order_target(device))
 
 
 def _layout(part: Part, mapping: Any, rows: int, setting: Setting) -> Layout | None:
@@ -243,7 +242,7 @@ def target_of_any(device: Device) -> Any:
     """The compiler's view of any device."""
     if is_attacc_like(device):
         return target_of(device)
-    return BankTarget(device) if has_bank_mode(device) else InOrderTarget(device)
+    return broadcast_target(device)
 
 
 def _matrix_form(part: Part, mappings: list[Any]) -> tuple[Any, ...] | None:

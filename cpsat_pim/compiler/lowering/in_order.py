@@ -96,31 +96,41 @@ class InOrderContraction(InOrderStream):
         """Runs of one channel."""
         if not self.target.sets_scalars:
             return self._register_runs()
-        rows: list[tuple[int, ...]] = []
-        for result in range(self.passes.batches * self.passes.shared):
-            rows += self._scalar_runs(result)
-        return np.array(rows, np.int64)
+        return self._scalar_runs()
 
-    def _scalar_runs(self, result: int) -> Iterator[tuple[int, ...]]:
-        """AiM: tiles within outputs or outputs within tiles; a single tile is loaded once."""
-        p = self.passes
-        steps = [(output, tile) for output in range(p.outputs) for tile in range(p.tiles)]
-        if self.is_input_stationary:
-            steps = [(output, tile) for tile in range(p.tiles) for output in range(p.outputs)]
-        for output, tile in steps:
-            if (p.tiles > 1 and not self.is_input_stationary) or output == 0:
-                yield from self._load(result, tile, output)
-            begins = self.is_input_stationary or tile == 0
-            ends = self.is_input_stationary or tile == p.tiles - 1
-            if begins:
-                yield self._run("load_scalars", LOADS, 1, target=self._sum, data=self._loaded_vectors)
-            matrix = result // p.shared * p.outputs + output
-            row = matrix * p.tiles + tile
-            yield self._run("mac_tree", COMPUTE, self._width(tile), row=row, target=self._sum)
-            if ends:
-                number = result * p.outputs + output
-                data = self.input_vectors + (number * p.tiles + tile if self.is_input_stationary else number)
-                yield self._run("drain_scalars", STORES, 1, source=self._sum, data=data)
+    def _scalar_runs(self) -> Ints:
+        """AiM: every step has a load, a sum set, products and a sum read, of which some are left out. Steps are tiles
+        within outputs or outputs within tiles; a single tile is loaded once for all outputs, ones are loaded once."""
+        p, is_input_stationary = self.passes, self.is_input_stationary
+        steps = (p.tiles, p.outputs) if is_input_stationary else (p.outputs, p.tiles)
+        result, outer, inner = (axis.ravel() for axis in np.indices((p.batches * p.shared, *steps)))
+        tile, output = (outer, inner) if is_input_stationary else (inner, outer)
+        width = np.minimum(p.tile, p.columns - tile * p.tile)
+        load, sets, macs, reads = range(4)
+        table = np.zeros((len(result), 4, DATA + 1), np.int64)
+        table[..., in_order.ROW], table[..., in_order.COUNT] = -1, 1
+        for number, (does, part) in enumerate(
+            (("load", LOADS), ("load_scalars", LOADS), ("mac_tree", COMPUTE), ("drain_scalars", STORES))
+        ):
+            table[:, number, in_order.KIND], table[:, number, in_order.PART] = self.target.command(does), part
+            table[:, number, FUNCTION] = Function[does.upper()]
+        row = (result // p.shared * p.outputs + output) * p.tiles + tile
+        number = result * p.outputs + output
+        table[:, load, in_order.COUNT], table[:, load, DATA] = width, result * p.columns + tile * p.tile
+        table[:, sets, TARGET], table[:, sets, DATA] = self._sum, self._loaded_vectors
+        table[:, macs, in_order.COUNT], table[:, macs, TARGET], table[:, macs, in_order.ROW] = width, self._sum, row
+        table[:, macs, ADDRESS] = row * self.target.device.core.columns
+        table[:, reads, SOURCE] = self._sum
+        table[:, reads, DATA] = self.input_vectors + (number * p.tiles + tile if is_input_stationary else number)
+        kept = np.ones((len(result), 4), np.bool_)
+        if self.contraction.inputs is None:
+            kept[:, load] = result + tile + output == 0
+            table[:, load, DATA] = 0
+        elif p.tiles == 1 or is_input_stationary:
+            kept[:, load] = output == 0
+        if not is_input_stationary:
+            kept[:, sets], kept[:, reads] = tile == 0, tile == p.tiles - 1
+        return np.asarray(table[kept], np.int64)
 
     def _register_runs(self) -> Ints:
         """UPMEM: outputs within tiles; all sums of a result stay in registers."""
@@ -154,29 +164,10 @@ class InOrderContraction(InOrderStream):
         table[..., in_order.COUNT], table[..., in_order.PART], table[..., FUNCTION] = 1, part, Function[does.upper()]
         return table
 
-    def _load(self, result: int, tile: int, output: int) -> Iterator[tuple[int, ...]]:
-        """The load of a tile of inputs; ones are loaded once."""
-        if self.contraction.inputs is not None:
-            data = result * self.passes.columns + tile * self.passes.tile
-            yield self._run("load", LOADS, self._width(tile), data=data)
-        elif result == tile == output == 0:
-            yield self._run("load", LOADS, self.passes.tile)
-
     @property
     def _sum(self) -> int:
         """The first register of sums."""
         return self.target.device.core.inputs
-
-    def _width(self, tile: int) -> int:
-        """Columns of a depth tile."""
-        return min(self.passes.tile, self.passes.columns - tile * self.passes.tile)
-
-    def _run(
-        self, does: str, part: int, count: int, row: int = -1, target: int = 0, source: int = 0, data: int = 0
-    ) -> tuple[int, ...]:
-        address = row * self.target.device.core.columns if row >= 0 else 0
-        function = Function[does.upper()]
-        return (self.target.command(does), row, count, part, address, function, target, source, 0, data)
 
     @cached_property
     def program(self) -> Program:

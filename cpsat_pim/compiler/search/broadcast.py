@@ -1,45 +1,91 @@
 """The best mapping for devices that send the same inputs to all cores of a channel: bounds for all, walks for some.
 
 Mappings whose accumulators compute the same passes with the same cores in use take the same ticks: only one of them is
-bounded and walked. A mapping whose lower bound is not below the best ticks known is excluded.
+bounded and walked. A mapping whose lower bound is not below the best ticks known is excluded; so are all mappings of a
+split whose products alone take as long.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from cpsat_pim.compiler.mapping import CLASSES, Contraction
+from cpsat_pim.compiler.mapping import Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
-from cpsat_pim.compiler.mapping.contraction import BATCH, DEPTH, OUTPUTS, SHARED
+from cpsat_pim.compiler.mapping.contraction import DEPTH
 from cpsat_pim.compiler.mapping.elementwise import SpreadMapping
 from cpsat_pim.compiler.mapping.mapping import UNUSED
 from cpsat_pim.compiler.search.crosscheck import Facts
+from cpsat_pim.compiler.search.cuts import (
+    COLUMNS,
+    INPUTS_DIFFER,
+    OUTPUT_COUNT,
+    Cuts,
+    CutSpace,
+    distinct,
+    inputs_differ,
+    possible_owners,
+)
 from cpsat_pim.compiler.search.space import distinct_parts, possible_splits
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: Columns of a table of cuts: passes (batches, shared, outputs, columns), cores in use, the axes in use as bits, of
-#: which the last is the accumulators, and whether cores need inputs of their own; if asked for, channels in use and
-#: copies of the matrix.
-BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, USED_AXES, INPUTS_DIFFER, CHANNELS, COPIES = range(9)
+#: Splits that are searched together at first, and how many times as many in every further turn.
+FIRST_SPLITS, MORE_SPLITS = 8, 4
+#: What the number of tilings of a cut depends on.
+COUNTED = (OUTPUT_COUNT, COLUMNS, INPUTS_DIFFER)
 
 
 @frozen(eq=False)
-class Cuts:
-    """What a channel computes under different splits, owners and lanes: one row of `table` for all that are alike.
+class Tilings:
+    """How cuts are tiled, one element a mapping: `cut` is the row of a table of cuts, the others are those of
+    `BroadcastMapping`."""
 
-    `mappings`: splits, owners and lanes of one of each, the one that uses the fewest channels; `counts`: how many are
-    alike.
+    cut: Ints
+    depth_tile: Ints
+    keeps_inputs: Bools
+    stores_inputs: Bools
+    mode_bank: Ints
+    is_input_stationary: Bools
+
+    def __len__(self) -> int:
+        return len(self.cut)
+
+    def mapping(self, at: int, cuts: Cuts) -> BroadcastMapping:
+        """One of the mappings."""
+        splits, owners, lanes = cuts.mapping(int(self.cut[at]))
+        return BroadcastMapping(
+            splits=splits,
+            owners=owners,
+            lanes=lanes,
+            depth_tile=int(self.depth_tile[at]),
+            keeps_inputs=bool(self.keeps_inputs[at]),
+            stores_inputs=bool(self.stores_inputs[at]),
+            mode_bank=int(self.mode_bank[at]),
+            order="input-stationary" if self.is_input_stationary[at] else "output-stationary",
+        )
+
+
+@frozen(eq=False)
+class Evaluation:
+    """What a search needs to know of a device and a goal.
+
+    `tilings` of a table of cuts. `bounds(table, tilings)`: lower bounds of their values; `least(table)`: those of cuts
+    under any tiling; `column`: value that a column which an accumulator multiplies takes at least, 0 if splits are not
+    bounded. `valued`: exact value and ticks of a mapping, None if it cannot be run. `is_time`: the value grows with the
+    ticks, so that a bound which reaches the best value ends the search. `tiles`: the most input columns a tile.
     """
 
-    table: Ints
-    mappings: tuple[tuple[tuple[int, ...], tuple[int, ...], str], ...]
-    counts: Ints
+    tilings: Callable[[Ints], Tilings]
+    bounds: Callable[[Ints, Tilings], Ints]
+    least: Callable[[Ints], Ints]
+    valued: Callable[[BroadcastMapping], tuple[int, int] | None]
+    is_time: bool
+    tiles: int
+    column: int = 0
 
 
 @frozen
@@ -64,123 +110,62 @@ class FoundElementwise:
     walked: int
 
 
-def cuts_of(
-    contraction: Contraction,
-    axes: tuple[int, ...],
-    lanes: int,
-    kinds: tuple[str, ...],
-    channels: int,
-    keeps_channels: bool = False,
-    stores: bool = False,
-) -> Cuts:
-    """All splits, owners and lanes of a contraction. With inputs, an axis cuts outputs or nothing; if the device
-    `stores` inputs in banks, its channels' axes also cut the batch and the depth.
-
-    With `keeps_channels` mappings that use other numbers of channels, or of copies of the matrix, are not alike.
-    """
-    every, splits, owners = every_cut(contraction, axes, lanes, kinds, channels, keeps_channels, stores)
-    first, counts = _distinct(every)
-    mappings = []
-    for at in first.tolist():
-        kind, cut = divmod(at, len(splits) * len(owners))
-        split, owner = divmod(cut, len(owners))
-        mappings.append((tuple(splits[split].tolist()), tuple(owners[owner].tolist()), kinds[kind]))
-    return Cuts(every[first], tuple(mappings), counts)
-
-
-def every_cut(
-    contraction: Contraction,
-    axes: tuple[int, ...],
-    lanes: int,
-    kinds: tuple[str, ...],
-    channels: int,
-    keeps_channels: bool = False,
-    stores: bool = False,
-) -> tuple[Ints, Ints, Ints]:
-    """A row of a table of cuts for all kinds of lanes x splits x owners; the splits, and the owners."""
-    splits = np.array(sorted(possible_splits(contraction.extents, channels), key=np.prod), np.int64)
-    owners = np.array(list(_owners(contraction, axes, stores)), np.int64)
-    parts = np.ones((len(owners), len(CLASSES)), np.int64)
-    for number in range(len(CLASSES)):
-        parts[:, number] = np.where(owners == number, axes, 1).prod(axis=1)
-    chunks = -(-np.array(contraction.extents) // splits)
-    local = -(-chunks[:, None] // parts[None])
-    used = np.where(owners[:, :-1] != UNUSED, axes[:-1], 1).prod(axis=1)
-    axes_used = ((owners != UNUSED) << np.arange(len(axes))).sum(axis=1)
-    shape = (*local.shape[:2], 1)
-    of_owners = (used, axes_used, inputs_differ(contraction, owners))
-    columns = [np.broadcast_to(column[:, None], shape) for column in of_owners]
-    if keeps_channels:
-        every_split = (splits.prod(axis=1), splits[:, SHARED])
-        columns += [np.broadcast_to(column[:, None, None], shape) for column in every_split]
-    rows = []
-    for name in kinds:
-        table = np.concatenate([local, *columns], axis=2)
-        along = {"depth": DEPTH, "outputs": OUTPUTS}[name]
-        table[:, :, along] = -(-table[:, :, along] // lanes)
-        rows.append(table.reshape(-1, table.shape[2]))
-    return np.concatenate(rows), splits, owners
-
-
-def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """The first of every kind of row, and how many there are of each."""
-    sizes = rows.max(axis=0) + 1
-    keys = rows
-    if float(np.prod(sizes, dtype=float)) < 2**62:
-        keys = np.ravel_multi_index(tuple(rows.T), tuple(sizes.tolist()))[:, None]
-    _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
-    return first, counts
-
-
-def inputs_differ(contraction: Contraction, owners: Ints) -> Ints:
-    """int64[owners]: 1 if cores of a channel need other inputs than others."""
-    differ = ((owners == BATCH) | (owners == DEPTH)).any(axis=1)
-    return np.asarray(differ & (contraction.inputs is not None), np.int64)
-
-
-def _owners(contraction: Contraction, axes: tuple[int, ...], stores: bool) -> Iterator[tuple[int, ...]]:
-    """For every axis a class with more than one element, or none; with inputs, outputs or none, or if cores `store`
-    them any class but that of the vectors."""
-    every = [UNUSED, *(number for number in range(len(CLASSES)) if contraction.extents[number] > 1)]
-    classes = [every] * len(axes)
-    if contraction.inputs is not None:
-        alike = [number for number in every if number in (UNUSED, OUTPUTS)]
-        stored = [number for number in every if number != SHARED] if stores else alike
-        classes = [*[stored] * (len(axes) - 1), alike]
-    return product(*([UNUSED] if size == 1 else choices for size, choices in zip(axes, classes, strict=True)))
-
-
-def best_of(
-    cuts: Cuts,
-    tilings: Sequence[tuple[BroadcastMapping, Bools]],
-    bounds: Callable[[Ints, BroadcastMapping], Ints],
-    valued: Callable[[BroadcastMapping], tuple[int, int] | None],
-    prunes: bool = True,
-    is_time: bool = True,
-) -> Found | None:
-    """The mapping of least value, or None if none can be run; of equal values the one of least ticks.
-
-    `tilings`: mappings of which splits, owners and lanes are to be replaced, and to which cuts they apply.
-    `bounds(table, tiling)`: lower bounds of the values of cuts. `valued(mapping)`: exact value and ticks, None if it
-    cannot be run. `is_time`: the value grows with the ticks, so that a bound which reaches the best value ends the
-    search.
-    """
-    at = [np.flatnonzero(applies) for _, applies in tilings]
-    least = np.concatenate([bounds(cuts.table[rows], tiling) for (tiling, _), rows in zip(tilings, at, strict=True)])
-    number = np.repeat(np.arange(len(tilings)), [len(rows) for rows in at])
-    cut = np.concatenate(at)
-    total, walked = int(cuts.counts[cut].sum()), 0
-    best: Found | None = None
-    for candidate in np.argsort(least, kind="stable").tolist():
-        if best is not None and prunes and least[candidate] + is_time > best.value:
+def best_of_space(space: CutSpace, evaluation: Evaluation, prunes: bool = True) -> Found | None:
+    """The mapping of least value of a space, or None if none can be run; of equal values the one of least ticks."""
+    least = space.least_columns * evaluation.column
+    order, best, walked, at, size = np.argsort(least, kind="stable"), None, 0, 0, FIRST_SPLITS
+    if not prunes or evaluation.column == 0:
+        size = len(order)
+    while at < len(order):
+        some = order[at : at + size]
+        if best is not None and prunes:
+            some = some[least[some] + evaluation.is_time <= best.value]
+        if len(some) == 0:
             break
-        splits, owners, lanes = cuts.mappings[cut[candidate]]
-        mapping = evolve(tilings[number[candidate]][0], splits=splits, owners=owners, lanes=lanes)
-        found = valued(mapping)
+        cuts = space.cuts(np.sort(some))
+        if best is not None and prunes:
+            cuts = cuts.only(evaluation.least(cuts.table) + evaluation.is_time <= best.value)
+        best, more = _better(cuts, evaluation, prunes, best)
+        walked, at, size = walked + more, at + size, size * MORE_SPLITS
+    return None if best is None else evolve(best, mappings=count_mappings(space, evaluation), walked=walked)
+
+
+def best_of(cuts: Cuts, evaluation: Evaluation, prunes: bool = True) -> Found | None:
+    """The same of some cuts."""
+    best, walked = _better(cuts, evaluation, prunes, None)
+    count = int(cuts.counts[evaluation.tilings(cuts.table).cut].sum())
+    return None if best is None else evolve(best, mappings=count, walked=walked)
+
+
+def _better(cuts: Cuts, evaluation: Evaluation, prunes: bool, best: Found | None) -> tuple[Found | None, int]:
+    """The better of a mapping and the best one of some cuts, and how many were walked."""
+    tilings = evaluation.tilings(cuts.table)
+    least = evaluation.bounds(cuts.table[tilings.cut], tilings)
+    left = np.arange(len(least))
+    if best is not None and prunes:
+        left = np.flatnonzero(least + evaluation.is_time <= best.value)
+    walked = 0
+    for candidate in left[np.argsort(least[left], kind="stable")].tolist():
+        if best is not None and prunes and least[candidate] + evaluation.is_time > best.value:
+            break
+        mapping = tilings.mapping(candidate, cuts)
+        found = evaluation.valued(mapping)
         walked += 1
         if found is not None and (best is None or found < (best.value, best.ticks)):
-            best = Found(mapping, *found, total, walked)
-    return None if best is None else evolve(best, walked=walked)
+            best = Found(mapping, *found, 0, 0)
+    return best, walked
+
+
+def count_mappings(space: CutSpace, evaluation: Evaluation) -> int:
+    """The mappings of a space. How often a cut can be tiled depends on its columns up to a tile, on whether there are
+    several outputs, and on the need of inputs: cuts that have these in common are counted together."""
+    rows = space.rows()
+    if evaluation.tiles > 0:
+        rows[:, COLUMNS] = np.minimum(rows[:, COLUMNS], evaluation.tiles + 1)
+    rows[:, OUTPUT_COUNT] = np.minimum(rows[:, OUTPUT_COUNT], 2)
+    rows[:, [number for number in range(rows.shape[1]) if number not in COUNTED]] = 1
+    first, counts = distinct(rows)
+    return int(counts[evaluation.tilings(rows[first]).cut].sum())
 
 
 def facts_of(
@@ -196,7 +181,7 @@ def facts_of(
     `least_ticks` of splits, owners and lanes: over all tilings, None if none can be run. Owners with the same axes in
     use, and the same need of inputs of their own, make one pattern. `stores`: see `cuts_of`.
     """
-    owners = tuple(_owners(contraction, target.axes, stores))
+    owners = tuple(possible_owners(contraction, target.axes, stores))
     differ = inputs_differ(contraction, np.array(owners)).tolist()
     used = [(*(owner != UNUSED for owner in chosen), own) for chosen, own in zip(owners, differ, strict=True)]
     numbers = {pattern: number for number, pattern in enumerate(dict.fromkeys(used))}

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cpsat_pim.compiler.mapping import Contraction
 from cpsat_pim.compiler.mapping.contraction import SHARED
-from cpsat_pim.compiler.search.broadcast import CHANNELS, COPIES
+from cpsat_pim.compiler.search.cuts import CHANNELS, COPIES
 from cpsat_pim.compiler.search.objective import OnDevice, matrix_fj, matrix_ps
 
 Ints = NDArray[np.int64]
