@@ -58,12 +58,16 @@ def test_interrupted_search_ends_with_130(chain, monkeypatch, capsys):
 
 
 def test_weights_that_do_not_fit_are_said_at_once(chain, capsys):
-    """64 weights, 32 inputs and the 64 outputs of the first layer take 160 bytes, so 80 on each of two nodes."""
+    """64 weights, 32 inputs and the 64 outputs of the first layer take 160 bytes, so 80 on each of two nodes.
+
+    Besides, a node must fetch 16 bytes for the first layer: half of its weights if P is split, half of its inputs if K
+    is. Where C is, it holds 64 partial sums. So 96 is the least.
+    """
     words = ["--arch", "default", "--array", "1x2", "--capacity", "79"]
     assert main(["plan", chain, *words]) == 1
     printed = capsys.readouterr().err
     assert "no plan fits the 79 bytes of a node: " in printed
-    assert "take at least 80 on each of 2 nodes; the least that would do is 80" in printed
+    assert "take at least 80 on each of 2 nodes; the least that would do is 96" in printed
 
 
 @pytest.mark.parametrize(
