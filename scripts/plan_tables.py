@@ -48,19 +48,35 @@ def baseline_cells(row: Row) -> Iterator[str]:
 
 
 def is_of_proofs(row: Row) -> bool:
-    """Whether one of NicePIM's machines has all the room."""
-    return "plan" in row["plans"] and not row["capacity"] and not row["arch"]
+    """Whether one of NicePIM's machines has all the room, and node programs cost their bounds."""
+    return "plan" in row["plans"] and not row["capacity"] and not row["arch"] and row["node_costs"] == "bounds"
 
 
 def proof_cells(row: Row) -> Iterator[str]:
     """What was proven, in how many seconds of one processor."""
     best = row["plans"]["plan"]
-    yield from (row["network"], row["array"], row["node_costs"])
+    yield from (row["network"], row["array"])
     yield from (f"{best['latency_cycles']:,}", f"{best['bound']:,}", _proof(best), f"{best['cpu_seconds']:.0f} s")
     yield f"{best['partitions_computed']:,} of {best['partitions']:,}"
     yield f"{best['memory_mib']:,.0f} MiB" if "memory_mib" in best else "-"
     for key in ("toured_cycles", "saved_by_tours"):
         yield f"{100 * best[key] / best['latency_cycles']:.2f} %" if key in best else "-"
+
+
+def is_of_solved(row: Row) -> bool:
+    """Whether node programs of one of NicePIM's machines were solved."""
+    return "plan" in row["plans"] and not row["capacity"] and not row["arch"] and row["node_costs"] == "solved"
+
+
+def solved_cells(row: Row) -> Iterator[str]:
+    """What was proven with a store of node problems, and how many of them were solved, now or before."""
+    best = row["plans"]["plan"]
+    yield from (row["network"], row["array"])
+    yield from (f"{best['latency_cycles']:,}", f"{best['bound']:,}", _proof(best), _mj(best))
+    yield f"{best['cpu_seconds']:.0f} s"
+    yield f"{best['node_solves']:,} ({best['node_reused']:,})"
+    yield f"{best['node_problems']:,}"
+    yield _simulated([best])
 
 
 def is_of_capacities(row: Row) -> bool:
@@ -155,10 +171,16 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], bool], Callable[[Row], 
         replay_cells,
     ),
     "proofs": (
-        ("network", "array", "node costs", "latency", "bound", "gap", "processor", "partitions computed",
+        ("network", "array", "latency", "bound", "gap", "processor", "partitions computed",
          "memory", "exchanges along tours", "saved by others at most"),
         is_of_proofs,
         proof_cells,
+    ),
+    "solved": (
+        ("network", "array", "latency", "bound", "gap", "energy", "processor", "solved now (known before)", "of",
+         "simulated"),
+        is_of_solved,
+        solved_cells,
     ),
     "capacities": (
         ("network", "array", "capacity of a node", "least that any plan takes", "latency", "bound", "gap", "processor",

@@ -5,6 +5,9 @@ what it computed, only that does not leave, and what leaves is read once. Partia
 or to one owner, and a scan of its own, which opens a row and touches at least as many columns as its bytes fill
 (docs/array.md, sections 4 to 6). All of this is bounded by the first node of the region alone, whose parts are the
 largest: the bound takes as long on large arrays as on small ones.
+
+Over a host the first row bounds the same, as its nodes share a bus. An element that one of them lacks crosses it once.
+Each element is at home on one node, so where two nodes of the row read the same box, one of them lacks it.
 """
 
 import math
@@ -15,8 +18,9 @@ import numpy as np
 from cpsat_pim.planner.array import HOST
 from cpsat_pim.planner.boxes import bounds_of, boxes_of_parts, home_boxes, volumes
 from cpsat_pim.planner.graph import Graph, LayerTask, Stack
-from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
+from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_indices, part_ranges, part_size
 from cpsat_pim.planner.phases import Rates
+from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS
 
 
 def most_at_home(stack: Stack, homes: Sequence[Home]) -> int:
@@ -57,7 +61,32 @@ class _FirstNode:
             arriving = max(int(volumes(boxes.weights).sum()) - read_weights, 0)
             size += arriving * stacks[task.reads_weights.stack].element_bytes
             scans += _parts(arriving, read_weights)
-        return self._scan_cycles(size, scans)
+        return max(self._scan_cycles(size, scans), self._pull_over_bus(read, read_weights))
+
+    def _pull_over_bus(self, read: int, read_weights: int) -> int:
+        """Over a host, the flits of all boxes that the first row reads."""
+        task, array = self.task, self.rates.array
+        if array.interconnect != HOST:
+            return 0
+        ranges, members = self._read_by_first_row(SHARES_INPUT)
+        arriving = volumes(boxes_of_parts(self.graph, task, ranges).input).reshape(len(members), -1).sum(axis=1)
+        size = _lacking(arriving, members, read) * self.graph.stacks[task.reads.stack].element_bytes
+        if task.reads_weights is not None:
+            ranges, members = self._read_by_first_row(SHARES_WEIGHTS)
+            boxes = boxes_of_parts(self.graph, task, ranges).weights
+            assert boxes is not None
+            arriving = volumes(boxes).reshape(len(members), -1).sum(axis=1)
+            width = self.graph.stacks[task.reads_weights.stack].element_bytes
+            size += _lacking(arriving, members, read_weights) * width
+        return -(-size // array.flit_bytes)
+
+    def _read_by_first_row(self, dims: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ranges of parts of the first row that differ in some dims, and how many nodes have each."""
+        partition, at = self.partition, [LAYER_DIMS.index(dim) for dim in dims]
+        indices = part_indices((), partition.w, LAYER_DIMS)
+        _, first, members = np.unique(indices[:, at], axis=0, return_index=True, return_counts=True)
+        splits = tuple(partition.split(dim) for dim in LAYER_DIMS)
+        return part_ranges(indices[first], bounds_of(self.task), splits), members
 
     def reduce(self) -> int:
         """All partial sums are read; over a host all nodes of a row send theirs over its bus."""
@@ -85,14 +114,23 @@ class _FirstNode:
         if (members := self.partition.split("C")) > 1:
             largest = max(size for dim, size in zip(LAYER_DIMS, self.sizes, strict=True) if dim != "C")
             held = held // largest * part_size(largest, members)
-        leaving = max(held - written, 0)
-        return self._scan_cycles(leaving * self.task.workload.output_bytes, _parts(leaving, written))
+        leaving, width = max(held - written, 0), self.task.workload.output_bytes
+        cycles = self._scan_cycles(leaving * width, _parts(leaving, written))
+        if self.rates.array.interconnect != HOST or members > 1:
+            return cycles
+        leaving = max(self._elements_of_first_row() - math.prod(factor for _, factor in self.partition.w) * written, 0)
+        return max(cycles, -(-leaving * width // self.rates.array.flit_bytes))
 
     def _scan_cycles(self, size: int, scans: int) -> int:
         """Return the cycles of so many scans of so many bytes: a column and an activation each, or more."""
         rates = self.rates
         columns = max(-(-size // rates.array.node.column_bytes), scans)
         return columns * rates.column_cycles + scans * rates.activation_cycles
+
+
+def _lacking(arriving: np.ndarray, members: np.ndarray, at_home: int) -> int:
+    """Return the elements of boxes that some of so many nodes with each lacks at least: one has `at_home` at most."""
+    return int(np.where(members == 1, np.maximum(arriving - at_home, 0), arriving).sum())
 
 
 def _parts(elements: int, at_home: int) -> int:

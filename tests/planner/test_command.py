@@ -60,7 +60,8 @@ def test_interrupted_search_ends_with_130(chain, monkeypatch, capsys):
 def test_weights_that_do_not_fit_are_said_at_once(chain, capsys):
     """64 weights, 32 inputs and the 64 outputs of the first layer take 160 bytes, so 80 on each of two nodes.
 
-    The first layer also stages 16 bytes there: half of its inputs where K is split, half of its weights where P is.
+    Besides, a node must fetch 16 bytes for the first layer: half of its weights if P is split, half of its inputs if K
+    is. Where C is, it holds 64 partial sums. So 96 is the least.
     """
     words = ["--arch", "default", "--array", "1x2", "--capacity", "79"]
     assert main(["plan", chain, *words]) == 1

@@ -1,5 +1,7 @@
 """What a step moves, against the page walked element by element."""
 
+from itertools import product
+
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
@@ -11,12 +13,13 @@ from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.movement import least_cycles, most_at_home
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import rates_of
-from cpsat_pim.planner.space import sides
+from cpsat_pim.planner.space import Space, sides
 from cpsat_pim.planner.step import Step
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import InputSize
 from cpsat_pim.workload.network import Network, NetworkNode
 from tests.planner import naive
+from tests.planner.made_up import NETWORKS
 
 #: 32-byte columns and 1-KiB rows; flits of 3 bytes, so that messages round up.
 NODE = PIMArchitecture()
@@ -179,3 +182,19 @@ def test_weights_are_gathered_by_groups(replicas, chunk, flits):
     step = Step(graph=graph, task=graph.tasks[0], partition=partition, rates=rates_of(array))
     assert step.weight_chunks().tolist() == [chunk] * 4
     assert step.weights().flits == flits
+
+
+@pytest.mark.parametrize("interconnect", ["mesh", "host"])
+def test_bound_holds_for_two_inputs_at_all_homes(interconnect):
+    """A layer that reads an activation in place of weights: all partitions on 2x2 nodes, all homes."""
+    graph = build_graph(Network(name="n", layers=NETWORKS["product"]))
+    array = NodeArray(rows=2, cols=2, node=NODE, flit_bytes=2, interconnect=interconnect)
+    task, space = graph.task("c"), Space(layouts=("BCHW",), home_columns=True)
+    stacks = [graph.stacks[name] for name in (task.reads.stack, task.reads_weights.stack, task.writes)]
+    homes = [space.homes(stack.shape, array.whole) for stack in stacks]
+    at_home = tuple(most_at_home(stack, some) for stack, some in zip(stacks, homes, strict=True))
+    for partition in space.partitions(task, array.whole):
+        step = Step(graph=graph, task=task, partition=partition, rates=rates_of(array))
+        pull = min(step.pull(read, second).cycles for read, second in product(*homes[:2]))
+        rest = min(step.reduce(home.layout).cycles + step.push(home).cycles for home in homes[2])
+        assert least_cycles(graph, task, partition, step.rates, at_home) <= pull + rest
