@@ -187,20 +187,21 @@ def test_operator_that_cannot_be_mapped_is_named_or_skipped():
 def test_recurrent_layers_are_an_input_and_a_recurrent_part():
     """Each layer's products with all steps' inputs at once, and one with the state per step and direction.
 
-    The LSTM has 4 gates of 8 units; its state is projected to 5. Each GRU layer has 3 gates of 4 units; the second
-    reads both directions of the first.
+    The LSTM has 4 gates of 8 units; its state is projected from 8 to 5, by one more product per step. Each GRU layer has
+    3 gates of 4 units; the second reads both directions of the first.
     """
     network = imported("stacked", batch=2, steps=7)
     counts = {node.name: node.count for node in network.layers}
     assert layers(network) == {
         **layer("lstm.input", P=14, C=6, K=32),
         **layer("lstm.recurrent", P=2, C=5, K=32),
+        **layer("lstm.projection", P=2, C=8, K=5),
         **layer("gru.l0.input", P=14, C=5, K=12),
         **layer("gru.l0.recurrent", P=2, C=4, K=12),
         **layer("gru.l1.input", P=14, C=8, K=12),
         **layer("gru.l1.recurrent", P=2, C=4, K=12),
     }
-    assert list(counts.values()) == [1, 7, 2, 14, 2, 14]
+    assert list(counts.values()) == [1, 7, 7, 2, 14, 2, 14]
 
 
 def test_sum_of_a_product_is_a_layer_and_a_sum_of_squares_is_none():
