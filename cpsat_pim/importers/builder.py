@@ -157,24 +157,30 @@ class NetworkBuilder:
         return None if shape is None else self._layer(name, shape, left.parts, right.parts)
 
     def recurrent(
-        self, name: str, data: Operand, weight: Operand, recurrent: Operand, state: Parts, directions: int = 1
-    ) -> Parts:
+        self, name: str, data: Operand, weight: Operand, recurrent: Operand, state: Parts, directions: int = 1,
+        projection: Operand | None = None,
+    ) -> Parts:  # fmt: skip
         """Add a recurrent layer: all steps' products with the input at once, and one product with the state per step.
 
         Args:
-            name: its name; the two layers are `name.input` and `name.recurrent`.
+            name: its name; the layers are `name.input` and `name.recurrent`, and `name.projection`.
             data: the input, [steps, batch, channels].
             weight: [channels, gates * units].
             recurrent: [units, gates * units]; fewer units than gate columns per gate if the state is projected.
             state: the parts of the initial state, and of anything else that the steps read.
             directions: how many directions there are, each with weights of its own.
+            projection: [units before the projection, units], if the state is projected: one more product per step.
         """
         steps, batch, channels = data.shape
         first = matrix_product((steps * batch, channels), weight.shape)
         inputs = self._layer(f"{name}.input", first, data.parts, weight.parts, directions)
         step = matrix_product((batch, recurrent.shape[0]), recurrent.shape)
         read = self.merge(inputs, state)
-        return self._layer(f"{name}.recurrent", step, read, recurrent.parts, steps * directions)
+        parts = self._layer(f"{name}.recurrent", step, read, recurrent.parts, steps * directions)
+        if projection is None:
+            return parts
+        narrowed = matrix_product((batch, projection.shape[0]), projection.shape)
+        return self._layer(f"{name}.projection", narrowed, parts, projection.parts, steps * directions)
 
     def attention(self, name: str, query: Operand, key: Operand, value: Operand, *others: Parts) -> Parts:
         """Add scores and context of attention over [..., heads, rows, channels]; several query heads may share a key

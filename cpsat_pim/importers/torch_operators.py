@@ -185,14 +185,15 @@ class Trace:
         states = given["hx"] if isinstance(given["hx"], list | tuple) else [given["hx"]]
         state = self._builder.merge(*(self._parts[tensor] for tensor in states))
         for layer in recurrent_layers(given, self._shape(given["input"]), self._shape):
-            weight, recurrent = layer.operands(self._shape)
+            weight, recurrent, *projection = layer.operands(self._operand)
             parts = self._builder.recurrent(
                 path if given["num_layers"] == 1 else f"{path}.l{layer.index}",
                 Operand(layer.data, parts),
-                Operand(weight, self._parts[layer.weights[0][0]]),
-                Operand(recurrent, self._parts[layer.weights[0][1]]),
+                weight,
+                recurrent,
                 state,
                 len(layer.weights),
+                *projection,
             )
         return parts
 

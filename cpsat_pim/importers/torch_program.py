@@ -14,9 +14,11 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.torch_operators import KEPT, Trace
@@ -51,6 +53,7 @@ def trace_function(name: str, bind: Mapping[str, int], builder: NetworkBuilder) 
     module, positional, named = _inputs_of(built)
     # On the meta device, so that tensors that `forward` makes without a device are where the parameters are.
     with _quietly(), _complaining("cannot be exported"), torch.device("meta"):
+        module, positional, named = _on_one_device(module, positional, named)
         program = torch.export.export(module.eval(), positional, named)
     _follow(program, {}, builder)
 
@@ -63,6 +66,19 @@ def _inputs_of(built: Any) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, 
     named = inputs.pop() if isinstance(inputs[-1], dict) else {}
     positional = inputs[0] if inputs else ()
     return module, positional if isinstance(positional, tuple) else (positional,), named
+
+
+def _on_one_device(
+    module: torch.nn.Module, positional: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+    """Move a module and its inputs to the meta device, unless they are on one device: what a Python module makes when
+    it is imported is not where the function makes it.
+    """
+    inputs = [leaf for leaf in tree_leaves((positional, named)) if isinstance(leaf, torch.Tensor)]
+    if len({tensor.device for tensor in (*module.parameters(), *module.buffers(), *inputs)}) < 2:
+        return module, positional, named
+    moved = partial(tree_map_only, torch.Tensor, lambda tensor: tensor.to("meta"))
+    return module.to("meta"), moved(positional), moved(named)
 
 
 # --- The program -----------------------------------------------------------------------------------------------------

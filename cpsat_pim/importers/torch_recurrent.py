@@ -1,10 +1,11 @@
 """Recurrent layers of PyTorch in one operator: which tensors each of its layers multiplies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from attrs import frozen
 
+from cpsat_pim.importers.builder import Operand
 from cpsat_pim.importers.products import Shape, transposed
 
 #: The operators.
@@ -14,17 +15,18 @@ RECURRENT = ("gru", "lstm", "rnn_relu", "rnn_tanh")
 @frozen(kw_only=True)
 class RecurrentLayer:
     """One layer of a recurrent operator: its input [steps, batch, channels], and per direction the node of its input
-    weights [gates * units, channels] and that of its recurrent weights [gates * units, units].
+    weights [gates * units, channels] and that of its recurrent weights [gates * units, units], and of an LSTM whose
+    state is projected that of the projection [units, units before it].
     """
 
     index: int
     data: Shape
-    weights: tuple[tuple[Any, Any], ...]
+    weights: tuple[tuple[Any, ...], ...]
 
-    def operands(self, shape_of: Any) -> tuple[Shape, Shape]:
-        """Return the shapes of both second operands of a direction, given a function from nodes to shapes."""
-        weight, recurrent = self.weights[0]
-        return transposed(shape_of(weight)), transposed(shape_of(recurrent))
+    def operands(self, operand_of: Callable[[Any], Operand]) -> list[Operand]:
+        """Return the second operands of a direction, given a function from nodes to operands."""
+        operands = map(operand_of, self.weights[0])
+        return [Operand(transposed(operand.shape), operand.parts) for operand in operands]
 
 
 def recurrent_layers(given: dict[str, Any], shape: Shape, shape_of: Any) -> Iterator[RecurrentLayer]:
@@ -46,10 +48,13 @@ def recurrent_layers(given: dict[str, Any], shape: Shape, shape_of: Any) -> Iter
         shape = (shape[0], shape[1], directions * units)
 
 
-def _by_layer(given: dict[str, Any], directions: int) -> Iterator[tuple[tuple[Any, Any], ...]]:
-    """Yield both weights of each direction, layer by layer: `params` has them in turn, with biases and projections."""
+def _by_layer(given: dict[str, Any], directions: int) -> Iterator[tuple[tuple[Any, ...], ...]]:
+    """Yield the weights of each direction, layer by layer: `params` has them in turn, then two biases or none, and the
+    projection if there is one.
+    """
     params: Sequence[Any] = given["params"]
     each = len(params) // (given["num_layers"] * directions)
-    pairs = [(params[i], params[i + 1]) for i in range(0, len(params), each)]
-    for first in range(0, len(pairs), directions):
-        yield tuple(pairs[first : first + directions])
+    last = [each - 1] if each % 2 else []
+    found = [tuple(params[first + i] for i in (0, 1, *last)) for first in range(0, len(params), each)]
+    for first in range(0, len(found), directions):
+        yield tuple(found[first : first + directions])

@@ -43,7 +43,8 @@ class Series:
 class Chart:
     """A chart: its file name, title, axis, and what it shows. `kind`: `stacked` or `grouped` bars over `categories`,
     `heat` of series (rows) by categories (columns), or `front`, `points` or `steps`, where a series' values are x, y,
-    x, y, .... `bands`: areas behind steps, whose values are x, low, high, .... `mark`: an x at which a line stands.
+    x, y, .... `open_marks`: what is not proven, by series and position. `bands`: areas behind steps, whose values are
+    x, low, high, .... `mark`: an x at which a line stands.
     """
 
     name: str
@@ -229,11 +230,14 @@ def _heat(axes: Any, chart: Chart) -> None:
 
 
 def _front(axes: Any, chart: Chart) -> None:
-    """Draw the points of each series, and a staircase through those that none of it dominates."""
+    """Draw the points of each series, open ones unproven, and a staircase through those that none of it dominates."""
     for series in chart.series:
+        axes.scatter([], [], s=18, color=series.colour, label=_literal(series.name))  # for the legend, never open
         values = [value or 0.0 for value in series.values]
-        points = sorted(zip(values[::2], values[1::2], strict=True))
-        axes.scatter(*zip(*points, strict=True), s=18, color=series.colour, label=_literal(series.name))
+        points = list(zip(values[::2], values[1::2], strict=True))
+        faces = ["none" if (series.name, i) in chart.open_marks else series.colour for i in range(len(points))]
+        axes.scatter(*zip(*points, strict=True), s=18, facecolors=faces, edgecolors=series.colour, zorder=3)
+        points.sort()
         best = [(x, y) for i, (x, y) in enumerate(points) if all(y < other for _, other in points[:i])]
         axes.step(*zip(*best, strict=True), where="post", color=series.colour, linewidth=1)
     values = [value or 0.0 for series in chart.series for value in series.values]

@@ -187,20 +187,21 @@ def test_operator_that_cannot_be_mapped_is_named_or_skipped():
 def test_recurrent_layers_are_an_input_and_a_recurrent_part():
     """Each layer's products with all steps' inputs at once, and one with the state per step and direction.
 
-    The LSTM has 4 gates of 8 units; its state is projected to 5. Each GRU layer has 3 gates of 4 units; the second
-    reads both directions of the first.
+    The LSTM has 4 gates of 8 units; its state is projected from 8 to 5, by one more product a step. Each GRU layer has
+    3 gates of 4 units; the second reads both directions of the first.
     """
     network = imported("stacked", batch=2, steps=7)
     counts = {node.name: node.count for node in network.layers}
     assert layers(network) == {
         **layer("lstm.input", P=14, C=6, K=32),
         **layer("lstm.recurrent", P=2, C=5, K=32),
+        **layer("lstm.projection", P=2, C=8, K=5),
         **layer("gru.l0.input", P=14, C=5, K=12),
         **layer("gru.l0.recurrent", P=2, C=4, K=12),
         **layer("gru.l1.input", P=14, C=8, K=12),
         **layer("gru.l1.recurrent", P=2, C=4, K=12),
     }
-    assert list(counts.values()) == [1, 7, 2, 14, 2, 14]
+    assert list(counts.values()) == [1, 7, 7, 2, 14, 2, 14]
 
 
 def test_sum_of_a_product_is_a_layer_and_a_sum_of_squares_is_none():
@@ -212,6 +213,11 @@ def test_sum_of_a_product_is_a_layer_and_a_sum_of_squares_is_none():
 def test_tensor_made_in_forward_is_where_the_parameters_are():
     """The product of the zero state is one of constants, which is computed beforehand: 3 of 4 steps remain."""
     assert imported("state_in_forward", steps=4).total_macs == 3 * 3 * 6 * 6
+
+
+def test_input_may_be_made_when_its_module_is_imported():
+    """It lies in memory then, and the parameters do not."""
+    assert imported("sample_of_module").total_macs == 2 * 8 * 4
 
 
 @pytest.mark.parametrize("function", ["named", "partly_named"])

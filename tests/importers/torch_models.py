@@ -184,6 +184,15 @@ class Named(nn.Module):
         return self.lin(x * mask)
 
 
+#: What is made on the CPU, when this module is imported.
+SAMPLE = torch.randn(2, 8)
+
+
+def sample_of_module() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """Its input is made elsewhere than its parameters."""
+    return nn.Linear(8, 4), (SAMPLE,)
+
+
 def named() -> tuple[nn.Module, dict[str, torch.Tensor]]:
     """All inputs by name."""
     return Named(), {"x": torch.randn(2, 8), "mask": torch.ones(2, 8)}

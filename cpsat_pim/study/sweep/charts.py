@@ -118,23 +118,23 @@ def _front(plan: str, network: str, rows: Sequence[Row], is_timed: bool) -> Char
     """Return latency against energy of a network's points, a series per machine."""
     (_, latency, time), (_, energy, joules) = _figures(is_timed)
     (t_unit, t_size), (e_unit, e_size) = time(max(map(latency, rows))), joules(max(map(energy, rows)))
-    archs = dict.fromkeys(row["arch"] for row in rows)
+    archs = {arch: [row for row in rows if row["arch"] == arch] for arch in dict.fromkeys(row["arch"] for row in rows)}
     series = tuple(
-        Series(
-            arch,
-            COLOURS[SERIES[i % _MOST_SERIES]],
-            _points([r for r in rows if r["arch"] == arch], latency, t_size, e_size),
-        )
-        for i, arch in enumerate(archs)
+        Series(arch, COLOURS[SERIES[i % _MOST_SERIES]], _points(own, latency, t_size, e_size))
+        for i, (arch, own) in enumerate(archs.items())
+    )
+    is_open = frozenset(
+        (arch, i) for arch, own in archs.items() for i, row in enumerate(own) if row["proven"] < row["layers"]
     )
     return Chart(
         name=f"{plan}-{network}-front",
-        title=f"{network}: latency and energy of each point",
+        title=f"{network}: latency and energy of each point{' (open: not proven)' if is_open else ''}",
         kind="front",
         axis=f"energy, {e_unit}",
         x_axis=f"latency, {t_unit}",
         categories=(),
         series=series,
+        open_marks=is_open,
     )
 
 

@@ -50,14 +50,22 @@ def test_bars_are_side_by_side_by_machine() -> None:
 
 
 def test_front_has_the_points_of_one_network() -> None:
-    """Latency, then energy, of each; a network of one point has no front."""
+    """Latency, then energy, of each; one without all proofs is open. A network of one point has no front."""
     charts = {chart.name: chart for chart in sweep_charts(ROWS)}
     front = charts["p-n-front"]
     assert [(series.name, series.values) for series in front.series] == [
         ("default", (pytest.approx(1), 5)),
         ("other", (pytest.approx(0.5), 10)),
     ]
+    assert front.open_marks == {("other", 0)}
+    assert front.title.endswith("(open: not proven)")
     assert "p-m-front" not in charts
+
+
+def test_unproven_point_is_drawn_open() -> None:
+    """Of two points one has no face; the legend's marks are filled."""
+    front = next(chart for chart in sweep_charts(ROWS) if chart.name == "p-n-front")
+    assert inline_svg(front).count('fill: none; stroke: var(--W)"') == 1
 
 
 def test_cycles_are_shown_if_a_clock_is_missing() -> None:
