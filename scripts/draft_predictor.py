@@ -137,12 +137,19 @@ def sized_attention(heads: int, tokens: int, target: Target) -> Sized:
 
 
 def table_2(
-    protocol: Protocol, every: int, kernels: Collection[str], row: Callable[..., str], header: Callable[..., str]
+    protocol: Protocol,
+    every: int,
+    kernels: Collection[str],
+    only: str | None,
+    row: Callable[..., str],
+    header: Callable[..., str],
 ) -> Iterator[str]:
-    """The paper's figures and ours; of every kernel each `every`-th size."""
+    """The paper's figures and ours, of `only` one device if that is given; of every kernel each `every`-th size."""
     names = ("device", "kernel", "paper: cases", "best", "otherwise %", "cases", "drafts", "XGBoost: best")
     yield header(*names, "otherwise %", "s", "exact planner: best", "s")
-    for device, name, cases, hits, otherwise in (line for line in TABLE_2 if line[1] in kernels):
+    for device, name, cases, hits, otherwise in (
+        line for line in TABLE_2 if line[1] in kernels and only in (None, line[0])
+    ):
         given: list[Any] = {"ATTN": ATTENTIONS, "GEMV": GEMVS[device]}.get(name, VECTORS)
         assert len(given) == cases
         begun = time.process_time()

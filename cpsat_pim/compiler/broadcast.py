@@ -87,7 +87,7 @@ def best_of_kernel(bound: Kernel, device: Device, channels: int, objective: str 
         found = best_contraction(contraction_of(bound, statement), device, channels, objective, packs)
     best = None if found is None else Best(found.mapping, found.value, found.ticks, found.mappings, found.walked)
     if best is None:
-        raise KernelMistake(f"{bound.name}: no mapping fits the banks of {device.name}")
+        raise KernelMistake(f"{statement.place}: no mapping fits the banks of {device.name}")
     return best
 
 

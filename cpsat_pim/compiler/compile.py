@@ -94,7 +94,7 @@ def compile_kernel(
     contraction = contraction_of(bound, bound.statements[0])
     answer = best_by(objective, contraction, target, channels, packs)
     if answer is None:
-        raise KernelMistake(f"{kernel.name}: no mapping fits the banks of {device.name}")
+        raise KernelMistake(f"{bound.statements[0].place}: no mapping fits the banks of {device.name}")
     contraction = contraction.with_hull(answer.optimum.mapping.hull)
     lowered = lower(answer.optimum.mapping, contraction, target)
     plan = _plan(kernel, sizes, target, channels or target.channels, contraction, answer.optimum, lowered)

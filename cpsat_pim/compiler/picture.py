@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import Kernel, dimension_sets
+from cpsat_pim.compiler.mapping import Mapping, contraction_of
+from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.plan import Plan, format_plan
 from cpsat_pim.device import Device
 from cpsat_pim.device.distances import least_ticks
@@ -19,8 +21,10 @@ Ints = NDArray[np.int64]
 
 #: Ticks of the chart of slots, and rows of the picture of a bank: the first ones, said on the page.
 CHART_TICKS, BANK_ROWS = 600, 24
-#: Pixels of a tick, of a lane of the chart, of a bank column.
-TICK_PX, LANE_PX, COLUMN_PX = 3, 26, 14
+#: Pixels of a tick, at least and at most, and of a chart between these; of a lane of the chart, of a bank column.
+TICK_PX, CHART_PX, LANE_PX, COLUMN_PX = (3, 16), 900, 26, 14
+#: Ticks between two numbers of the axis, and the pixels that a number needs.
+AXIS_STEPS, NUMBER_PX = (5, 10, 20, 50, 100), 40
 COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f")
 LANES = ("compute", "load", "drain", "other", "row")
 OTHER, ROW = 3, 4
@@ -35,9 +39,11 @@ _LANES = {
 _PRODUCTS = (Function.MAC_TREE, Function.MAC_LANES)
 
 STYLE = (
-    "body{font:14px sans-serif;margin:24px;color:#222}pre{background:#f6f6f6;padding:12px;overflow:auto}"
-    "svg{display:block;max-width:100%}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:4px 8px}"
-    ".scroll{overflow-x:auto}text{font:11px sans-serif}"
+    ":root{color-scheme:light dark}body{font:14px sans-serif;margin:24px;color:#222;background:#fff}"
+    "pre{background:#f6f6f6;padding:12px;overflow:auto}.scroll{overflow-x:auto}svg{display:block}"
+    "table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:4px 8px;text-align:left}"
+    "text{font:11px sans-serif;fill:currentColor}@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}"
+    "pre{background:#262626}td,th{border-color:#555}}"
 )
 
 
@@ -53,14 +59,14 @@ class Bar(NamedTuple):
 
 def plan_page(plan: Plan, kernel: Kernel, stream: Stream, device: Device) -> str:
     """The page, complete in itself."""
-    bars = list(slot_bars(stream, device))
+    bars, rows = list(slot_bars(stream, device)), _rows(stream, device)
     sections = [
         f"<h1>{escape(plan.kernel)} on {escape(plan.device)}</h1><pre>{escape(format_plan(plan))}</pre>",
         f"<h2>Slots of a channel, tick 1 to {min(CHART_TICKS, plan.simulated)} of {plan.simulated}</h2>",
         "<p>As simulated, without refresh. Row: ACT, PRE and mode changes that the controller inserts.</p>",
         f"<div class=scroll>{_chart(bars)}</div>",
-        "<h2>Dimension sets</h2>" + _sets(kernel),
-        f"<h2>A bank: the first {BANK_ROWS} rows, coloured by barrier group</h2>",
+        f"<h2>Dimension sets</h2><div class=scroll>{_sets(kernel, plan, device)}</div>",
+        f"<h2>A bank: the first {min(BANK_ROWS, rows)} of {rows} rows, coloured by barrier group</h2>",
         "<p>Columns lie in the order in which the cores meet them; all cores of a channel alike.</p>",
         f"<div class=scroll>{_bank(stream, device)}</div>",
     ]
@@ -124,29 +130,54 @@ def _mac_bar(stream: Stream, issue: Ints, run: list[int], device: Device) -> Ite
 
 
 def _chart(bars: list[Bar]) -> str:
-    width = 70 + TICK_PX * (max((bar.last for bar in bars), default=1) + 1)
+    ticks = max((bar.last for bar in bars), default=1) + 1
+    px = min(TICK_PX[1], max(TICK_PX[0], CHART_PX // ticks))
+    width = 70 + px * ticks
     parts = [f"<svg width={width} height={LANE_PX * len(LANES) + 20} role=img>"]
     parts += [f"<text x=4 y={LANE_PX * lane + 17}>{name}</text>" for lane, name in enumerate(LANES)]
     for bar in bars:
-        x, size = 70 + TICK_PX * bar.first, max(1, TICK_PX * (bar.last - bar.first) - 1)
+        x, size = 70 + px * bar.first, max(1, px * (bar.last - bar.first) - 1)
         parts.append(
             f"<rect x={x} y={LANE_PX * bar.lane + 4} width={size} height={LANE_PX - 8} fill='{bar.colour}'>"
             f"<title>{escape(bar.title)}</title></rect>"
         )
-    ticks = range(0, CHART_TICKS + 1, 50)
+    step = next(step for step in AXIS_STEPS if step * px >= NUMBER_PX)
     base = LANE_PX * len(LANES) + 14
-    parts += [f"<text x={70 + TICK_PX * tick} y={base}>{tick}</text>" for tick in ticks if 70 + TICK_PX * tick < width]
+    parts += [f"<text x={70 + px * tick} y={base}>{tick}</text>" for tick in range(0, ticks, step)]
     return "".join(parts) + "</svg>"
 
 
-def _sets(kernel: Kernel) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(found.name)}</td><td>"
-        + escape(", ".join(f"{tensor}[{index}]" for tensor, index in sorted(found.dimensions)))
-        + "</td></tr>"
-        for found in dimension_sets(kernel)
-    )
-    return f"<table><tr><th>loop variables</th><th>tensor dimensions</th></tr>{rows}</table>"
+def _sets(kernel: Kernel, plan: Plan, device: Device) -> str:
+    """Every dimension set with its tensor dimensions, and what divides it, if the kernel is one product or sum."""
+    divided, rows = _divided(kernel, plan, device), []
+    for found in dimension_sets(kernel):
+        names = ", ".join(f"{tensor}[{index}]" for tensor, index in sorted(found.dimensions))
+        cells = [found.name, names, *divided.get(found.name, ("", ""))]
+        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    head = "".join(f"<th>{name}</th>" for name in ("loop variables", "tensor dimensions", "channels", "axes"))
+    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _divided(kernel: Kernel, plan: Plan, device: Device) -> dict[str, tuple[str, str]]:
+    """By loop variable: over how many channels its class is divided, and along which axes of a channel."""
+    mapping = plan.mappings.get(kernel.name)
+    if not isinstance(mapping, Mapping | BroadcastMapping):
+        return {}
+    bound = kernel.bind(plan.sizes)
+    contraction = contraction_of(bound, bound.statements[0])
+    names = [axis.name for axis in device.group.axes] + ["accumulators"]
+    divided = {}
+    for number, loops in enumerate(contraction.loops):
+        axes = [name for name, owner in zip(names, mapping.owners, strict=False) if owner == number]
+        together = " together" if len(loops) > 1 else ""
+        for loop in loops:
+            divided[loop.variable] = (f"{mapping.splits[number]}{together}", ", ".join(axes) or "none")
+    return divided
+
+
+def _rows(stream: Stream, device: Device) -> int:
+    """Rows that products meet."""
+    return int(stream.row[lanes_of(stream, device) == 0].max(initial=0)) + 1
 
 
 def _bank(stream: Stream, device: Device) -> str:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpsat_pim.compiler.language import KernelMistake, dimension_sets, evaluate, read_kernel, shipped_kernel
+from cpsat_pim.compiler.language import (
+    KernelMistake,
+    dimension_sets,
+    evaluate,
+    kernel_of_text,
+    read_kernel,
+    shipped_kernel,
+)
 
 FIGURE_4 = """
 @kernel
@@ -128,6 +135,31 @@ def test_sizes_are_checked(sizes: dict[str, int], expected: str) -> None:
     """A size that lacks, is unknown or is not positive is named."""
     with pytest.raises(KernelMistake, match=re.escape(expected)):
         shipped_kernel("gemv").bind(sizes)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("plain", "k.py:1:1: plain is no kernel: expected def with the decorator @kernel"),
+        ("inner", "k.py:6:5: inner is no kernel: expected def with the decorator @kernel"),
+        ("nothing", "k.py:1:1: no kernel nothing (there are f)"),
+    ],
+)
+def test_name_without_a_kernel_has_a_place(name: str, expected: str) -> None:
+    """A function without decorator or within a class is named where it stands, else the file."""
+    text = 'def plain(x: "N"):\n    return x\n\nclass A:\n    @kernel\n    def inner(x: "N"):\n        return x\n'
+    with pytest.raises(KernelMistake) as raised:
+        kernel_of_text(text + '\n@kernel\ndef f(x: "N"):\n    return x\n', "k.py", name)
+    assert str(raised.value).startswith(expected)
+
+
+def test_file_is_text_and_names_a_kernel(tmp_path: Path) -> None:
+    """A file that is no UTF-8, and a file without the name of a kernel, are one line with a place."""
+    path = tmp_path / "k.py"
+    path.write_bytes(b"\xff\xfe")
+    for reference, expected in ((f"{path}:f", "expected text in UTF-8"), (str(path), "expected FILE.py:NAME")):
+        with pytest.raises(KernelMistake, match=rf"{re.escape(str(path))}:1:1: {re.escape(expected)}"):
+            read_kernel(reference)
 
 
 def test_access_outside_a_tensor_is_refused(tmp_path: Path) -> None:

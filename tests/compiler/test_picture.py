@@ -14,7 +14,7 @@ from cpsat_pim.compiler.compile import compile_kernel, stream_of
 from cpsat_pim.compiler.language import shipped_kernel
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping
-from cpsat_pim.compiler.picture import CHART_TICKS, LANES, lanes_of, slot_bars
+from cpsat_pim.compiler.picture import CHART_TICKS, LANES, lanes_of, plan_page, slot_bars
 from cpsat_pim.compiler.target import target_of
 from cpsat_pim.device import read_device
 from tracesim.commands import Function, simulate
@@ -37,6 +37,19 @@ def test_bars_are_the_simulated_commands() -> None:
     assert sum(round((last - first) / TARGET.timing.mac) for first, last in macs) == int(
         np.sum(shown & (stream.kind == TARGET.mac))
     )
+
+
+def test_dimension_sets_state_what_divides_them() -> None:
+    """The table names channels and axes of every class as the mapping does; the bank's rows are those of its matrix."""
+    kernel = shipped_kernel("gemv")
+    plan = compile_kernel(kernel, {"B": 2, "N": 60, "K": 48}, TARGET.device, 4)
+    mapping = plan.mappings["gemv"]
+    page = plan_page(plan, kernel, stream_of(plan, kernel, TARGET.device), TARGET.device)
+    for name, number in (("b", 0), ("n", 2), ("k", 3)):
+        axes = [axis for axis, owner in zip(TARGET.axis_names, mapping.owners, strict=True) if owner == number]
+        row = re.search(f"<tr><td>{name}</td><td>[^<]*</td><td>([^<]*)</td><td>([^<]*)</td></tr>", page)
+        assert row is not None
+        assert row.groups() == (str(mapping.splits[number]), ", ".join(axes) or "none")
 
 
 def test_inputs_that_come_from_banks_are_loads() -> None:

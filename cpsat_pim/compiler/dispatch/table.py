@@ -42,7 +42,8 @@ class Dispatch:
 
     @property
     def excess(self) -> float:
-        """Percent that the one layout costs over the optimum of every length, in the sum."""
+        """Percent that the one layout costs over the optimum of every length, in the sum. Below 0 if the rows of their
+        own, in which the values of a layout begin, save more than the layout loses."""
         best = sum(found.ticks for found in self.optima)
         return 100 * (int(self.layout.ticks.sum()) - best) / best
 
@@ -130,7 +131,8 @@ def format_dispatch(found: Dispatch) -> str:
         f"{len(found.mappings)} mappings",
         f"within {found.percent:g} %     {found.cover.status}: {len(found.cover.chosen)} of these mappings are needed",
         f"one layout      {layout.status}, gap {gap:.2f} %: {int(layout.ticks.sum()):,} ticks in all, "
-        f"{found.excess:.2f} % above the optimum of every length",
+        f"{abs(found.excess):.2f} % {'above' if found.excess >= 0 else 'below'} the optimum of every length "
+        "(values directly behind keys)",
     ]
     for name, mapping in (("score", layout.mappings[-1].score), ("context", layout.mappings[-1].context)):
         lines += [f"{name}:", *describe_mapping(mapping, search.target.axis_names)]

@@ -48,7 +48,18 @@ def read_kernel(reference: str) -> Kernel:
         OSError: the file cannot be read.
     """
     file, colon, name = reference.rpartition(":")
-    return shipped_kernel(name) if not colon else kernel_of_text(Path(file).read_text(), file, name)
+    if colon:
+        return kernel_of_text(_text_of(file), file, name)
+    if reference.endswith(".py"):
+        raise KernelMistake(f"{reference}:1:1: expected FILE.py:NAME, the name of a kernel in the file")
+    return shipped_kernel(name)
+
+
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise KernelMistake(f"{file}:1:1: expected text in UTF-8 ({error.reason} at byte {error.start + 1})") from None
 
 
 def kernel_of_text(text: str, file: str, name: str) -> Kernel:
@@ -87,7 +98,7 @@ class _File:
             tree = ast.parse(text)
         except SyntaxError as error:
             raise KernelMistake(f"{file}:{error.lineno}:{error.offset}: {error.msg}") from None
-        self.file = file
+        self.file, self.tree = file, tree
         self.functions = {node.name: node for node in _kernel_functions(tree.body)}
         self._read: dict[str, Kernel] = {}
 
@@ -98,11 +109,21 @@ class _File:
             KernelMistake: there is none, or it is wrong.
         """
         if name not in self.functions:
-            where = "shipped kernels" if self.file == SHIPPED else self.file
-            raise KernelMistake(f"{where}: no kernel {name} (there are {', '.join(self.functions) or 'none'})")
+            raise KernelMistake(self._lacks(name))
         if name not in self._read:
             self._read[name] = parse_function(self.functions[name], self.file, partial(self._before, name))
         return self._read[name]
+
+    def _lacks(self, name: str) -> str:
+        """Why there is no kernel of a name: the function has no decorator, or there is none."""
+        there = f"(there are {', '.join(self.functions) or 'none'})"
+        if self.file == SHIPPED:
+            return f"shipped kernels: no kernel {name} {there}"
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
+                expected = "expected def with the decorator @kernel, outside of other functions and classes"
+                return str(mistake(self.file, node, f"{name} is no kernel: {expected}"))
+        return f"{self.file}:1:1: no kernel {name} {there}"
 
     def _before(self, caller: str, name: str) -> Kernel | None:
         """A kernel that stands before its caller, or a shipped one."""
