@@ -12,7 +12,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 from tables.counts.cost import Cost, Machine, Rate, exact_cost
-from tables.counts.latency import exact_latency
+from tables.counts.latency import exact_latency, with_walk
 from tables.dram import Dram
 from tables.nest import EVEN, LayerShape, Nest
 
@@ -66,7 +66,8 @@ class Prediction:
 def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
     """Return exact counts, energy and predicted latency of a legal mapping."""
     layer, arch = in_whole_units(layer, arch)
-    return to_prediction(exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)))
+    nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
+    return to_prediction(with_walk(exact_cost(nest, machine), nest, machine))
 
 
 def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.mapping.dataflow import classify_dataflow
 from tables.counts.cost import Cost, array_timing, cost_with
+from tables.counts.latency import with_walk
 from tables.counts.scans import axis_strides, step_bytes
 from tables.counts.stream import (
     ArrayTiming,
@@ -140,11 +141,14 @@ class Completions:
             OutOfTime: the time was up before a stream was counted.
         """
         least: int | None = None
-        counted: set[tuple[object, ...]] = set()
+        counted: dict[tuple[object, ...], Cost] = {}
         for order in filter(self._is_allowed, orders):
             best: tuple[Nest, Cost] | None = None
-            for nest, cost in self._costs(order, counted):
-                value = self.objective.value(cost.latency_cycles, cost.energy_fj)
+            for nest, formula in self._costs(order, counted):
+                if least is not None and self._value(formula) >= least:
+                    continue
+                cost = self._walked(nest, formula)
+                value = self._value(cost)
                 if (least is None or value < least) and self._is_affordable(nest, cost):
                     least, best = value, (nest, cost)
                     self._lower_cutoff(value)
@@ -152,6 +156,22 @@ class Completions:
                 yield Completion(self._mapping(best[0]), to_prediction(best[1]), least)
                 if least <= good_enough:
                     return
+
+    def _value(self, cost: Cost) -> int:
+        return self.objective.value(cost.latency_cycles, cost.energy_fj)
+
+    def _walked(self, nest: Nest, cost: Cost) -> Cost:
+        """Return a cost with the latency to the cycle where that is higher than by the formula; of a candidate that is
+        of no use even by the formula, the cost itself.
+
+        Raises:
+            OutOfTime: the time was up, and there is an incumbent.
+        """
+        if self._cutoff is None:
+            return with_walk(cost, nest, self.machine)
+        if self._is_over():
+            raise OutOfTime
+        return cost if self._value(cost) > self._cutoff else with_walk(cost, nest, self.machine)
 
     def _lower_cutoff(self, value: int) -> None:
         """Stop counting streams that only mappings above a known cost can have."""
@@ -230,24 +250,29 @@ class Completions:
 
     # --- Counting ----------------------------------------------------------------------------------------------------
 
-    def _costs(self, order: Order, counted: set[tuple[object, ...]]) -> Iterator[tuple[Nest, Cost]]:
-        """Yield nest and cost of one order for all undominated placements of the three tensors.
+    def _costs(self, order: Order, counted: dict[tuple[object, ...], Cost]) -> Iterator[tuple[Nest, Cost]]:
+        """Yield nest and cost of one order for all placements of the three tensors that matter, by the formula.
 
-        Those that cost what an earlier one costs are skipped: with the same factors a cost depends on an order by how
-        often each tile is fetched, the loops inside uneven tiles, and the streams; where tensors share a bank also by
-        which of them is scanned last. Modifies `counted`.
+        With the same factors the cost depends on an order by how often each tile is fetched, the loops inside uneven
+        tiles, and the streams; where tensors share a bank also by which of them is scanned last. Candidates that cost
+        what an earlier one costs are skipped where the latency does not matter. Otherwise they are not, nor are
+        dominated placements: they may end sooner or later where loads coincide. Modifies `counted`.
         """
         ordered = self.nest_in(order)
         fetched = [ordered.reuse(t, m) for t in Tensor for m in ordered.consumers(t)]
         uneven = [(outside, order[m]) for m, outside in enumerate(ordered.outside) if any(outside)]
         last = [scan_order(ordered, t) for t in Tensor] if self._has_shared_banks else []
-        for i, w, o in itertools.product(*(self._placements(t, order).undominated for t in Tensor)):
-            seen = (*fetched, *uneven, *last, i, w, o)
-            if seen in counted:
-                continue
-            counted.add(seen)
+        placements = [self._placements(t, order) for t in Tensor]
+        choices = [found.all if self.sees_cycles else found.undominated for found in placements]
+        for i, w, o in itertools.product(*choices):
+            streams = (i.stream, w.stream, o.stream)
+            key = (*fetched, *uneven, *last, *(streams if self.sees_cycles else (i, w, o)))
             nest = ordered._replace(layout=(i.layout, w.layout, o.layout), block_h=i.block_h, block_w=i.block_w)
-            yield nest, cost_with(nest, self.machine, (i.stream, w.stream, o.stream))
+            if key not in counted:
+                counted[key] = cost_with(nest, self.machine, streams)
+            elif not self.sees_cycles:
+                continue
+            yield nest, counted[key]
 
     def _placements(self, t: Tensor, order: Order) -> Placements:
         """Return the placements of t under an order that keep the stream limits."""
@@ -257,7 +282,7 @@ class Completions:
             placements = [self._place(nest, t, tempo, *choice) for choice in self.choices(t)]
             within = [p for p in placements if self.stream_limits[t].admits(p.stream)]
             fewest = min((p.stream.activations for p in within), default=None)
-            self._cache[key] = Placements(self._undominated(within), fewest)
+            self._cache[key] = Placements(within, self._undominated(within), fewest)
         return self._cache[key]
 
     def tempo(self, order: Order) -> ArrayTiming:

@@ -20,11 +20,12 @@ class Placement(NamedTuple):
 
 
 class Placements(NamedTuple):
-    """The placements of a tensor under one order: those that no other one dominates at this pace of the array, and the
-    fewest activations of all that keep the stream limits. A dominated one may open fewer rows, and be better at another
-    pace.
+    """The placements of a tensor under one order that keep the stream limits: `all` of them, those that no other one
+    dominates at this pace of the array, and the fewest activations of all. A dominated one may open fewer rows, be
+    better at another pace, or end sooner where loads coincide.
     """
 
+    all: list[Placement]
     undominated: list[Placement]
     fewest_activations: int | None
 
