@@ -137,11 +137,11 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
             terms[name] = max(terms[name], alone + (start if t == O else end))
     banks = bank_cycles(nest, streams)
     if machine.is_bus_shared:
-        link = sum(banks.values()) + min(_residence(nest, t) for t in (I, W))
+        link = sum(banks.values()) + min(_residence(nest, t) for t in (I, W, O))
         terms["dram_bus"] = max(link, _exposed_link(nest, machine, (I, W, O), streams))
     for tensors, cycles in banks.items():
         if len(tensors) > 1:
-            link = cycles + min(_residence(nest, t) for t in tensors if t != O)
+            link = cycles + min(_residence(nest, t) for t in tensors)
             terms[bank_name(tensors)] = max(link, _exposed_link(nest, machine, tensors, streams))
     return terms | {name: start + busy + end for name, busy in moves.items()}
 

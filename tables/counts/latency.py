@@ -12,6 +12,8 @@ from tables.counts.visits import Tile
 from tables.counts.walk import INFINITE_CYCLES
 from tables.nest import AXES, DRAM, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, W, axis_set
 
+#: The latency's term of the walk.
+PIPELINE = "pipeline"
 #: The most array steps and scans that a walk takes before the closed form stands alone: some 0.1 s.
 MOST_WALKED = 300_000
 #: (level, dim) of a loop.
@@ -35,7 +37,7 @@ def with_walk(cost: Cost, nest: Nest, machine: Machine) -> Cost:
     end = exact_latency(nest, machine, most=MOST_WALKED)
     if end <= cost.latency_cycles:
         return cost
-    terms = cost.latency_terms | {"pipeline": end - machine.pipeline_latency}
+    terms = cost.latency_terms | {PIPELINE: end - machine.pipeline_latency}
     return cost._replace(latency_cycles=end, latency_terms=terms)
 
 

@@ -120,7 +120,7 @@ class Latency:
             self._stall_terms(t, stays[t])
         if v.arch.shared_data_bus:
             shorter = b.interval(1, b.bounds_of(self.steps)[1], "shorter_stay")
-            b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
+            b.model.add_min_equality(shorter, stays)
             own = (streams.cycles[t] for t in Tensor if not v.restriction.is_shared(t))
             shared = (cycles for part in v.restriction.shared_parts for cycles in self._bank_cycles(part))
             self._at_least(*own, *shared, shorter)
@@ -133,11 +133,8 @@ class Latency:
 
         Only the last stream's data is awaited; the others end with their row being closed.
         """
-        operands = [stays[t] for t in part if t is not Tensor.O]
-        shorter = operands[0]
-        if len(operands) > 1:
-            shorter = self.b.interval(1, self.b.bounds_of(self.steps)[1], "shorter_stay_of_bank")
-            self.b.model.add_min_equality(shorter, operands)
+        shorter = self.b.interval(1, self.b.bounds_of(self.steps)[1], "shorter_stay_of_bank")
+        self.b.model.add_min_equality(shorter, [stays[t] for t in part])
         self._at_least(*self._bank_cycles(part), shorter)
         self._exposed_link(part)
 
