@@ -19,14 +19,21 @@ from cpsat_pim.evaluate.cost import Prediction, to_machine, to_nest, to_predicti
 from cpsat_pim.mapper.model.residency import Outside
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search.orders import InnermostClass, LoopOrders, Order
-from cpsat_pim.mapper.search.placement import Placement, Placements, StreamCache, StreamFigures, input_blocks
+from cpsat_pim.mapper.search.placement import (
+    Placement,
+    Placements,
+    StreamCache,
+    StreamFigures,
+    input_blocks,
+    undominated,
+)
+from cpsat_pim.mapper.search.walks import Walks
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.mapping.dataflow import classify_dataflow
 from tables.counts.cost import Cost, array_timing, cost_with
-from tables.counts.latency import with_walk
 from tables.counts.scans import axis_strides, step_bytes
 from tables.counts.stream import (
     ArrayTiming,
@@ -94,6 +101,7 @@ class Completions:
         self.is_dram_tight = (arch.bank_bytes or arch.hierarchy[Level.DRAM].capacity_bytes) < largest
         self._has_shared_banks = bool(restriction.shared_parts)
         self._tempos: dict[Order, ArrayTiming] = {}
+        self._walks = Walks(self.machine)
         self._cache = cache
         self._limits_below, self._cutoff, self.stream_limits = limits_below, cutoff, limits_below(cutoff)
 
@@ -161,17 +169,17 @@ class Completions:
         return self.objective.value(cost.latency_cycles, cost.energy_fj)
 
     def _walked(self, nest: Nest, cost: Cost) -> Cost:
-        """Return a cost with the latency to the cycle where that is higher than by the formula; of a candidate that is
-        of no use even by the formula, the cost itself.
+        """Return a cost with the latency of the walk, if the candidate may be of use by the formula; else the cost.
 
         Raises:
             OutOfTime: the time was up, and there is an incumbent.
         """
-        if self._cutoff is None:
-            return with_walk(cost, nest, self.machine)
-        if self._is_over():
+        cutoff = self._cutoff
+        if not self._is_within_budget(cost) or (cutoff is not None and self._value(cost) > cutoff):
+            return cost
+        if cutoff is not None and self._is_over():
             raise OutOfTime
-        return cost if self._value(cost) > self._cutoff else with_walk(cost, nest, self.machine)
+        return self._walks.walked(nest, cost)
 
     def _lower_cutoff(self, value: int) -> None:
         """Stop counting streams that only mappings above a known cost can have."""
@@ -180,16 +188,17 @@ class Completions:
 
     def _is_affordable(self, nest: Nest, cost: Cost) -> bool:
         """Whether a mapping keeps the budget, and its tensors fit the DRAM together with these layouts and blocks."""
-        activations = sum(stream.activations for stream in cost.streams)
-        if not self.restriction.budget.allows(cost.latency_cycles, cost.energy_fj, activations):
-            return False
-        if not self.is_dram_tight:
-            return True
+        if not self._is_within_budget(cost) or not self.is_dram_tight:
+            return self._is_within_budget(cost)
         arch, restriction = self.restriction.arch, self.restriction
         used = used_bytes(self.layer, arch, self._mapping(nest))[Level.DRAM]
         fits = sum(used.values()) <= arch.hierarchy[Level.DRAM].capacity_bytes
         parts = (sum(used[u] for u in restriction.part(t)) for t in Tensor)
         return fits and (arch.bank_bytes is None or max(parts) <= arch.bank_bytes)
+
+    def _is_within_budget(self, cost: Cost) -> bool:
+        activations = sum(stream.activations for stream in cost.streams)
+        return self.restriction.budget.allows(cost.latency_cycles, cost.energy_fj, activations)
 
     def _is_allowed(self, order: Order) -> bool:
         """Whether an order keeps the constraints that depend on the whole order."""
@@ -262,9 +271,8 @@ class Completions:
         fetched = [ordered.reuse(t, m) for t in Tensor for m in ordered.consumers(t)]
         uneven = [(outside, order[m]) for m, outside in enumerate(ordered.outside) if any(outside)]
         last = [scan_order(ordered, t) for t in Tensor] if self._has_shared_banks else []
-        placements = [self._placements(t, order) for t in Tensor]
-        choices = [found.all if self.sees_cycles else found.undominated for found in placements]
-        for i, w, o in itertools.product(*choices):
+        found = [self._placements(t, order) for t in Tensor]
+        for i, w, o in itertools.product(*(p.all if self.sees_cycles else p.undominated for p in found)):
             streams = (i.stream, w.stream, o.stream)
             key = (*fetched, *uneven, *last, *(streams if self.sees_cycles else (i, w, o)))
             nest = ordered._replace(layout=(i.layout, w.layout, o.layout), block_h=i.block_h, block_w=i.block_w)
@@ -314,25 +322,11 @@ class Completions:
             raise OutOfTime from stopped
 
     def _undominated(self, placements: list[Placement]) -> list[Placement]:
-        """Return the Pareto front in the figures that can change the objective, of equal ones the first.
-
-        All where the DRAM is tight: then a dominated one may fit, and another one not.
+        """Return the Pareto front in the figures that can change the objective; all where the DRAM is tight: then a
+        dominated one may fit, and another one not.
         """
-        if self.is_dram_tight:
-            return placements
-        front: dict[tuple[int, ...], Placement] = {}
-        for placement in placements:
-            front.setdefault(self._visible(placement.stream), placement)
-        return [p for figures, p in front.items() if not any(_dominates(other, figures) for other in front)]
-
-    def _visible(self, stream: StreamCounts) -> tuple[int, ...]:
-        """Return the figures of a stream that can change the objective or the budget."""
-        stall = stream.stall_cycles
-        stalls = (stall, stall - stream.second_stall_cycles, stall - stream.steady_stall_cycles)
-        closed = (stream.closed_cycles,) if self._has_shared_banks else ()
-        edges = (stream.first_cycles, stream.last_cycles)
-        times = (stream.cycles, *edges, *closed, *stalls) if self.sees_cycles else ()
-        return (*times, stream.activations) if self.sees_energy else times
+        sees = (self.sees_cycles, self.sees_energy, self._has_shared_banks)
+        return placements if self.is_dram_tight else undominated(placements, *sees)
 
     def _mapping(self, nest: Nest) -> Mapping:
         mapping = attrs.evolve(
@@ -354,7 +348,3 @@ class Completions:
         """Return how many loops lie outside t's tile: those up to the last one that changes it."""
         outside = self.outside[level][t]
         return max((i + 1 for i, d in enumerate(loops) if d in outside and d in RELEVANT[t]), default=0)
-
-
-def _dominates(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    return one != other and all(a <= b for a, b in zip(one, other, strict=True))

@@ -51,6 +51,32 @@ class StreamFigures(NamedTuple):
     isolated_stall_cycles: int
 
 
+def undominated(
+    placements: list[Placement], sees_cycles: bool, sees_energy: bool, has_shared_banks: bool
+) -> list[Placement]:
+    """Return the Pareto front of some placements in the figures of their streams that can change the objective or the
+    budget, of equal ones the first.
+    """
+    front: dict[tuple[int, ...], Placement] = {}
+    for placement in placements:
+        stream = placement.stream
+        times = _times(stream, has_shared_banks) if sees_cycles else ()
+        front.setdefault((*times, stream.activations) if sees_energy else times, placement)
+    return [p for figures, p in front.items() if not any(_dominates(other, figures) for other in front)]
+
+
+def _times(stream: StreamCounts, has_shared_banks: bool) -> tuple[int, ...]:
+    """Return the figures of a stream that can change a latency by the formula."""
+    stall = stream.stall_cycles
+    stalls = (stall, stall - stream.second_stall_cycles, stall - stream.steady_stall_cycles)
+    closed = (stream.closed_cycles,) if has_shared_banks else ()
+    return (stream.cycles, stream.first_cycles, stream.last_cycles, *closed, *stalls)
+
+
+def _dominates(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+
+
 def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]:
     """Return heights and widths of the blocks that a row-aligned input may be laid out in."""
     extents, sides = mapping.extents(Level.ROW_BUFFER), []
