@@ -71,7 +71,8 @@ class Completions:
 
     `cache`: counted streams of earlier drafts of the same layer, machine, objective and constraints. Mappings that cost
     more than the `cutoff` may be missing; `limits_below` gives what streams may take in mappings up to a cost. Where
-    the time `is_over`, no long stream is counted to its end.
+    the time `is_over`, no long stream is counted to its end. Latencies are those of the walk, or else (not `is_walked`)
+    by the formula alone.
     """
 
     def __init__(
@@ -86,6 +87,8 @@ class Completions:
         cutoff: int | None,
         parameters: SearchParameters = DEFAULTS,
         is_over: Callable[[], bool] = lambda: False,
+        *,
+        is_walked: bool = True,
     ) -> None:
         self.restriction, self.objective, self.draft, self.outside = restriction, objective, draft, outside
         self.parameters, self._is_over = parameters, is_over
@@ -101,7 +104,7 @@ class Completions:
         self.is_dram_tight = (arch.bank_bytes or arch.hierarchy[Level.DRAM].capacity_bytes) < largest
         self._has_shared_banks = bool(restriction.shared_parts)
         self._tempos: dict[Order, ArrayTiming] = {}
-        self._walks = Walks(self.machine)
+        self._walks = Walks(self.machine) if is_walked else None
         self._cache = cache
         self._limits_below, self._cutoff, self.stream_limits = limits_below, cutoff, limits_below(cutoff)
 
@@ -175,7 +178,11 @@ class Completions:
             OutOfTime: the time was up, and there is an incumbent.
         """
         cutoff = self._cutoff
-        if not self._is_within_budget(cost) or (cutoff is not None and self._value(cost) > cutoff):
+        if (
+            self._walks is None
+            or not self._is_within_budget(cost)
+            or (cutoff is not None and self._value(cost) > cutoff)
+        ):
             return cost
         if cutoff is not None and self._is_over():
             raise OutOfTime
@@ -264,21 +271,22 @@ class Completions:
 
         With the same factors the cost depends on an order by how often each tile is fetched, the loops inside uneven
         tiles, and the streams; where tensors share a bank also by which of them is scanned last. Candidates that cost
-        what an earlier one costs are skipped where the latency does not matter. Otherwise they are not, nor are
+        what an earlier one costs are skipped where no latency is walked. Otherwise they are not, nor are
         dominated placements: they may end sooner or later where loads coincide. Modifies `counted`.
         """
         ordered = self.nest_in(order)
         fetched = [ordered.reuse(t, m) for t in Tensor for m in ordered.consumers(t)]
         uneven = [(outside, order[m]) for m, outside in enumerate(ordered.outside) if any(outside)]
         last = [scan_order(ordered, t) for t in Tensor] if self._has_shared_banks else []
+        is_walked = self.sees_cycles and self._walks is not None
         found = [self._placements(t, order) for t in Tensor]
-        for i, w, o in itertools.product(*(p.all if self.sees_cycles else p.undominated for p in found)):
+        for i, w, o in itertools.product(*(p.all if is_walked else p.undominated for p in found)):
             streams = (i.stream, w.stream, o.stream)
-            key = (*fetched, *uneven, *last, *(streams if self.sees_cycles else (i, w, o)))
+            key = (*fetched, *uneven, *last, *(streams if is_walked else (i, w, o)))
             nest = ordered._replace(layout=(i.layout, w.layout, o.layout), block_h=i.block_h, block_w=i.block_w)
             if key not in counted:
                 counted[key] = cost_with(nest, self.machine, streams)
-            elif not self.sees_cycles:
+            elif not is_walked:
                 continue
             yield nest, counted[key]
 

@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -36,16 +36,30 @@ from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit
 
 
 class SearchState:
-    """The incumbent of a layer, its cuts, the streams counted so far, the time and the statistics of its search."""
+    """The incumbent of a layer, its cuts, the streams counted so far, the time and the statistics of its search.
+
+    `is_walked`: latencies of candidates are those of the walk, else those by the formula (docs/model.md, section 7).
+    """
 
     def __init__(
-        self, layer: ConvWorkload, arch: PIMArchitecture, request: SolveRequest, stop: Stop | None = None
+        self,
+        layer: ConvWorkload,
+        arch: PIMArchitecture,
+        request: SolveRequest,
+        stop: Stop | None = None,
+        *,
+        is_walked: bool = True,
     ) -> None:
-        self.layer, self.arch, self.request = layer, arch, request
+        self.layer, self.arch, self.request, self.is_walked = layer, arch, request, is_walked
         self.objective, self.parameters = request.objective, request.parameters
         self.started = time.monotonic()
-        self._stop: Stop = stop or threading.Event()
+        self.stop: Stop = stop or threading.Event()
         self.incumbent: Completion | None = None
+        #: The last incumbents, the best one last.
+        self.incumbents: deque[Completion] = deque(maxlen=self.parameters.incumbents_ranked)
+        #: The least that any mapping costs, as far as is known at the start, and the seconds after which an incumbent
+        #: near it is good enough.
+        self.known_bound, self.enough_seconds = 0, math.inf
         self.tables: list[ShapeTable] = []
         #: The bounds of all subspaces.
         self.spatial_bounds: list[SpatialBounds] = []
@@ -68,12 +82,18 @@ class SearchState:
     @property
     def is_stopped(self) -> bool:
         """Whether a stop was asked for."""
-        return self._stop.is_set()
+        return self.stop.is_set()
 
     @property
     def is_over(self) -> bool:
         """Whether the time is up or a stop was asked for."""
-        return self.is_stopped or self.seconds >= self.request.time_limit
+        return self.is_stopped or self.seconds >= min(self.request.time_limit, self._seconds_for_this_incumbent)
+
+    @property
+    def _seconds_for_this_incumbent(self) -> float:
+        """The seconds of a search that proves nothing more: few where the incumbent is near the known bound."""
+        near = self.known_bound * (1 + self.parameters.near_bound)
+        return self.enough_seconds if self.incumbent and self.incumbent.value <= near else math.inf
 
     @property
     def is_hard(self) -> bool:
@@ -120,6 +140,7 @@ class SearchState:
         """Make a completion the incumbent if it costs less than the value to beat."""
         if completion is not None and (self.value_to_beat is None or completion.value < self.value_to_beat):
             self.incumbent = completion
+            self.incumbents.append(completion)
 
     # --- Solves ------------------------------------------------------------------------------------------------------
 
@@ -132,7 +153,7 @@ class SearchState:
         return self._solve(master, self.parameters.any_solve_seconds, first=True)
 
     def _solve(self, master: MasterProblem, seconds: float, *, first: bool, work: float = math.inf) -> SolveResult:
-        result = solve_master(master, self.request, self._stop, seconds, first=first, work=work)
+        result = solve_master(master, self.request, self.stop, seconds, first=first, work=work)
         self.statistics["programs"] += 1
         self.statistics["conflicts"] += result.conflicts
         self.statistics["branches"] += result.branches
@@ -171,6 +192,7 @@ class SearchState:
             None if self.value_to_beat is None else self.value_to_beat - 1,
             self.parameters,
             lambda: self.is_over,
+            is_walked=self.is_walked,
         )
 
     def stream_limits(self, trial_bound: int | None) -> list[StreamLimit]:

@@ -55,6 +55,8 @@ class SubspaceSearch:
             parameters=state.parameters,
         )
         self.lower_bound = self.spatial_bounds.lower_bound
+        if self.lower_bound is not None:
+            self._raise_lower_bound(state.known_bound)
         self.forbidden_bound: int | None = None
         #: The master problem to be solved again with more cuts.
         self.master: MasterProblem | None = None
@@ -277,6 +279,15 @@ class SubspaceSearch:
             candidates = Candidates(*self.spatial_bounds.candidates(trial_bound), None)
             if self.state.seconds >= until or self._seek(trial_bound, candidates):
                 return
+
+    def seek_apart(self, until: float) -> None:
+        """Seek a mapping in which loads over one link do not coincide (`Latency.keep_loads_apart`)."""
+        if self.state.cutoff is None or not self.is_open:
+            return
+        master = self._build_master(self.state.cutoff)
+        if master.latency is not None and master.latency.keep_loads_apart():
+            for solution in self.state.solve(master, until, self.parameters.solve_work).solutions:
+                self.state.complete(solution, 0)
 
     def _seek_among_cheapest_tiles(self, until: float = math.inf) -> bool:
         """Seek a mapping with some of the cheapest enumerated tiles, and return whether one was soon found."""

@@ -202,6 +202,20 @@ class SearchParameters:
     #: Seconds that a second solve may take in any case if nobody asked for it; else as many as the first one took.
     unasked_seconds: float = _number(5.0, not_negative_real)
 
+    # --- Walks (search.ranking) --------------------------------------------------------------------------------------
+
+    #: Last incumbents by the formula that are ranked by their walks.
+    incumbents_ranked: int = _number(4, _at_least_one)
+    #: Share of the time limit that is kept for the search by walks, if that by the formula takes all the rest and its
+    #: incumbent costs more by its walk by the share `walk_error`.
+    walk_share: float = _number(0.25, _above_zero)
+    walk_error: float = _number(0.002, not_negative_real)
+    #: By how much a latency may exceed the bound that the formula has, to be good enough after a while: a gap that the
+    #: formula leaves is seldom closed. Measured on BERT-Base: where it began at 8 %, it fell to 1 % in 10 s.
+    near_bound: float = _number(0.02, not_negative_real)
+    #: That while in seconds; or as long as the search by the formula took, if that is longer.
+    walk_seconds: float = _number(5.0, not_negative_real)
+
     # --- Padded layers (objectives.padding) --------------------------------------------------------------------------
 
     #: Shares of the time: of the limit, for lower bounds of all padded layers; of what is left, for one solve.
