@@ -101,7 +101,7 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
     searches = _open_searches(state)
     if state.known_bound:
         for search in searches:
-            search.seek_apart(state.enough_seconds)
+            search.seek_apart(state.request.time_limit)
     if state.incumbent is None and any(search.restriction.shared_parts for search in searches):
         _construct_mappings(state)
     _search(state, searches, on_progress)
