@@ -165,6 +165,9 @@ class SearchParameters:
     box_rows: int = _number(400, not_negative)
     #: The same with several banks: more, as the bounds of tiles are weak there.
     box_rows_in_banks: int = _number(1000, not_negative)
+    #: Values of a column of a table up to which CP-SAT gets it as it is; columns of more are sums of such columns.
+    #: Measured: ResNet-50's layer1.0.conv2 on attacc has six columns of 2,700 values, and more of 1,000.
+    column_values: int = _number(400, positive)
     #: Pairs of values up to which the domain of a product is enumerated, and values up to which it is kept as a set;
     #: beyond, it is a range.
     product_pairs: int = _number(400_000, not_negative)
