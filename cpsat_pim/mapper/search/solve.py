@@ -126,17 +126,22 @@ def _construct_mappings(state: SearchState) -> None:
     first trial bounds, and mappings found at high ones still further.
     """
     for mapping in constructed_mappings(state.layer, state.arch, state.request.constraints):
-        state.offer(mapping)
         if state.is_over:
             return
+        state.offer(mapping, state.request.time_limit)
 
 
 def _construct_mapping(state: SearchState) -> None:
-    """Build a mapping if the time ended without any: a solve for any mapping may take seconds past the limit."""
-    if state.cutoff is None and not state.is_stopped:
-        mapping = next(constructed_mappings(state.layer, state.arch, state.request.constraints), None)
-        if mapping is not None:
-            state.offer(mapping)
+    """Build a mapping if the time ended without any: a solve for any mapping may take seconds past the limit.
+
+    Of a few, the first one that is soon counted.
+    """
+    if state.cutoff is not None or state.is_stopped:
+        return
+    until = state.seconds + state.parameters.built_seconds
+    for mapping in constructed_mappings(state.layer, state.arch, state.request.constraints):
+        if state.offer(mapping, until) or state.seconds >= until:
+            return
 
 
 def _next(searches: Sequence[SubspaceSearch]) -> SubspaceSearch | None:

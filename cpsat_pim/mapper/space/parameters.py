@@ -112,6 +112,8 @@ class SearchParameters:
     without_incumbent_share: float = _number(0.5, share)
     #: or so many seconds, if that is less.
     without_incumbent_seconds: float = _number(30.0, not_negative_real)
+    #: Seconds, past the time limit, for the exact count of mappings that are built without a search.
+    built_seconds: float = _number(0.5, not_negative_real)
     #: Seconds for any mapping in one subspace, and of one solve there. Kept short: they may lie past the time limit.
     any_mapping_seconds: float = _number(6.0, not_negative_real)
     any_solve_seconds: float = _number(5.0, not_negative_real)
