@@ -114,11 +114,19 @@ def _seconds_without_incumbent(state: SearchState) -> float:
 def _find_any_mapping(searches: Sequence[SubspaceSearch], built: int | None = None) -> None:
     """Seek any mapping if there is no incumbent, or only one that was built, of the given cost: low trial bounds that
     found none may not find one in time.
+
+    One trial bound after the other in all subspaces: what is soon found in one may take long in another.
     """
-    for search in searches:
-        state, is_split = search.state, search.subspace is Subspace.SPLIT  # split loops are hardly all that fits
-        if state.cutoff == built and search.is_open and not is_split and not state.is_stopped:
-            search.find_any_mapping(state.seconds + state.parameters.any_mapping_seconds)
+    # Split loops are hardly all that fits.
+    willing = [search for search in searches if search.is_open and search.subspace is not Subspace.SPLIT]
+    if not willing or (state := willing[0].state).is_stopped:
+        return
+    until = state.seconds + state.parameters.any_mapping_seconds
+    for step in (None, *state.parameters.any_steps):
+        for search in willing:
+            if state.cutoff != built or state.is_stopped or state.seconds >= until:
+                return
+            search.seek_any_mapping(step, until)
 
 
 def _construct_mappings(state: SearchState) -> None:
