@@ -7,6 +7,7 @@ is. The search ends when no subspace has a lower bound below the incumbent: then
 """
 
 import math
+import time
 from collections.abc import Sequence
 
 import attrs
@@ -136,19 +137,19 @@ def _construct_mappings(state: SearchState) -> None:
     for mapping in constructed_mappings(state.layer, state.arch, state.request.constraints):
         if state.is_over:
             return
-        state.offer(mapping, state.request.time_limit)
+        state.offer(mapping, lambda: state.is_over)
 
 
 def _construct_mapping(state: SearchState) -> None:
     """Build a mapping if the time ended without any: a solve for any mapping may take seconds past the limit.
 
-    Of a few, the first one that is soon counted.
+    Of a few, the first one that is soon counted: in seconds of the CPU, so that a busy machine finds one, too.
     """
     if state.cutoff is not None or state.is_stopped:
         return
-    until = state.seconds + state.parameters.built_seconds
     for mapping in constructed_mappings(state.layer, state.arch, state.request.constraints):
-        if state.offer(mapping, until) or state.seconds >= until:
+        until = time.process_time() + state.parameters.built_seconds
+        if state.offer(mapping, lambda until=until: time.process_time() > until):  # type: ignore[misc]
             return
 
 

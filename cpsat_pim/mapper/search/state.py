@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -107,12 +107,12 @@ class SearchState:
         if not self.offer(start):
             raise ValueError(f"{self.layer.name}: the mapping to start from costs more than may be spent")
 
-    def offer(self, mapping: Mapping, until: float = math.inf) -> bool:
+    def offer(self, mapping: Mapping, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Make a legal mapping the incumbent if it costs less; return whether it keeps the budget.
 
-        False, too, if its streams are not counted when so many seconds of the search have passed.
+        False, too, if its streams are not counted when `is_over` says so.
         """
-        prediction = predict_until(lambda: self.seconds >= until, self.layer, self.arch, mapping)
+        prediction = predict_until(is_over, self.layer, self.arch, mapping)
         if prediction is None or not self.request.budget.covers(figures := prediction.figures):
             return False
         value = self.objective.value(figures.latency_cycles, figures.energy_fj)
