@@ -69,10 +69,16 @@ class Cost(NamedTuple):
     latency_terms: dict[str, int]
 
 
-def exact_cost(nest: Nest, machine: Machine) -> Cost:
-    """Return the cost of one mapped layer on a machine."""
+def exact_cost(nest: Nest, machine: Machine, stop: Ints | None = None) -> Cost:
+    """Return the cost of one mapped layer on a machine.
+
+    `stop` int[1]: another thread sets it to end the count of a long stream.
+
+    Raises:
+        Stopped: `stop` was set.
+    """
     tempo = array_timing(nest, machine)
-    i, w, o = (dram_stream(nest, t, machine.dram, tempo) for t in (I, W, O))
+    i, w, o = (dram_stream(nest, t, machine.dram, tempo, stop=stop) for t in (I, W, O))
     return cost_with(nest, machine, (i, w, o))
 
 

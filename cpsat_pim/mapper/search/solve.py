@@ -7,6 +7,7 @@ is. The search ends when no subspace has a lower bound below the incumbent: then
 """
 
 import math
+import time
 from collections.abc import Sequence
 
 import attrs
@@ -155,11 +156,19 @@ def _seconds_without_incumbent(state: SearchState) -> float:
 def _find_any_mapping(searches: Sequence[SubspaceSearch], built: int | None = None) -> None:
     """Seek any mapping if there is no incumbent, or only one that was built, of the given cost: low trial bounds that
     found none may not find one in time.
+
+    One trial bound after the other in all subspaces: what is soon found in one may take long in another.
     """
-    for search in searches:
-        state, is_split = search.state, search.subspace is Subspace.SPLIT  # split loops are hardly all that fits
-        if state.cutoff == built and search.is_open and not is_split and not state.is_stopped:
-            search.find_any_mapping(state.seconds + state.parameters.any_mapping_seconds)
+    # Split loops are hardly all that fits.
+    willing = [search for search in searches if search.is_open and search.subspace is not Subspace.SPLIT]
+    if not willing or (state := willing[0].state).is_stopped:
+        return
+    until = state.seconds + state.parameters.any_mapping_seconds
+    for step in (None, *state.parameters.any_steps):
+        for search in willing:
+            if state.cutoff != built or state.is_stopped or state.seconds >= until:
+                return
+            search.seek_any_mapping(step, until)
 
 
 def _construct_mappings(state: SearchState) -> None:
@@ -167,17 +176,22 @@ def _construct_mappings(state: SearchState) -> None:
     first trial bounds, and mappings found at high ones still further.
     """
     for mapping in constructed_mappings(state.layer, state.arch, state.request.constraints):
-        state.offer(mapping)
         if state.is_over:
             return
+        state.offer(mapping, lambda: state.is_over)
 
 
 def _construct_mapping(state: SearchState) -> None:
-    """Build a mapping if the time ended without any: a solve for any mapping may take seconds past the limit."""
-    if state.cutoff is None and not state.is_stopped:
-        mapping = next(constructed_mappings(state.layer, state.arch, state.request.constraints), None)
-        if mapping is not None:
-            state.offer(mapping)
+    """Build a mapping if the time ended without any: a solve for any mapping may take seconds past the limit.
+
+    Of a few, the first one that is soon counted: in seconds of the CPU, so that a busy machine finds one, too.
+    """
+    if state.cutoff is not None or state.is_stopped:
+        return
+    for mapping in constructed_mappings(state.layer, state.arch, state.request.constraints):
+        until = time.process_time() + state.parameters.built_seconds
+        if state.offer(mapping, lambda until=until: time.process_time() > until):  # type: ignore[misc]
+            return
 
 
 def _next(searches: Sequence[SubspaceSearch]) -> SubspaceSearch | None:
