@@ -1,5 +1,6 @@
 """The typed interface of `tables`: layers, machines and mappings in, exact predicted figures out."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -8,11 +9,13 @@ from attrs import frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.base.units import to_fj, to_fraction
+from cpsat_pim.base.watched import call_watched
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 from tables.counts.cost import Cost, Machine, Rate, exact_cost
-from tables.counts.latency import exact_latency
+from tables.counts.latency import exact_latency, with_walk
+from tables.counts.stream import Stopped, is_long
 from tables.dram import Dram
 from tables.nest import EVEN, LayerShape, Nest
 
@@ -66,7 +69,23 @@ class Prediction:
 def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
     """Return exact counts, energy and predicted latency of a legal mapping."""
     layer, arch = in_whole_units(layer, arch)
-    return to_prediction(exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)))
+    nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
+    return to_prediction(with_walk(exact_cost(nest, machine), nest, machine))
+
+
+def predict_until(
+    is_over: Callable[[], bool], layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
+) -> Prediction | None:
+    """Return the same; None if its streams are so long that `is_over` ended their count."""
+    layer, arch = in_whole_units(layer, arch)
+    nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
+    if not any(is_long(nest, t) for t in Tensor):
+        return to_prediction(with_walk(exact_cost(nest, machine), nest, machine))
+    try:
+        cost = call_watched(lambda stop: exact_cost(nest, machine, stop), is_over)
+    except Stopped:
+        return None
+    return to_prediction(with_walk(cost, nest, machine))
 
 
 def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ _TIMES = (
     ("dram_W", "waits for DRAM: W", "W"),
     ("dram_O", "waits for DRAM: O", "O"),
     ("dram_bus", "waits for the DRAM bus", "bus"),
+    ("pipeline", "loads that coincide", "bus"),
     ("buffers", "waits for buffers", "buffer"),
 )
 _ENERGIES = (

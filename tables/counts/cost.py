@@ -69,10 +69,16 @@ class Cost(NamedTuple):
     latency_terms: dict[str, int]
 
 
-def exact_cost(nest: Nest, machine: Machine) -> Cost:
-    """Return the cost of one mapped layer on a machine."""
+def exact_cost(nest: Nest, machine: Machine, stop: Ints | None = None) -> Cost:
+    """Return the cost of one mapped layer on a machine.
+
+    `stop` int[1]: another thread sets it to end the count of a long stream.
+
+    Raises:
+        Stopped: `stop` was set.
+    """
     tempo = array_timing(nest, machine)
-    i, w, o = (dram_stream(nest, t, machine.dram, tempo) for t in (I, W, O))
+    i, w, o = (dram_stream(nest, t, machine.dram, tempo, stop=stop) for t in (I, W, O))
     return cost_with(nest, machine, (i, w, o))
 
 
@@ -137,11 +143,11 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
             terms[name] = max(terms[name], alone + (start if t == O else end))
     banks = bank_cycles(nest, streams)
     if machine.is_bus_shared:
-        link = sum(banks.values()) + min(_residence(nest, t) for t in (I, W))
+        link = sum(banks.values()) + min(_residence(nest, t) for t in (I, W, O))
         terms["dram_bus"] = max(link, _exposed_link(nest, machine, (I, W, O), streams))
     for tensors, cycles in banks.items():
         if len(tensors) > 1:
-            link = cycles + min(_residence(nest, t) for t in tensors if t != O)
+            link = cycles + min(_residence(nest, t) for t in tensors)
             terms[bank_name(tensors)] = max(link, _exposed_link(nest, machine, tensors, streams))
     return terms | {name: start + busy + end for name, busy in moves.items()}
 

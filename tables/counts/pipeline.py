@@ -368,14 +368,20 @@ def _skip(
 
 
 @njit
-def run_pipeline(timing: Timing, tiles: Tiles, limit: int) -> int:
-    """Return the cycle in which the last array step and the last write-out have ended; more than `limit` beyond it."""
+def run_pipeline(timing: Timing, tiles: Tiles, limit: int, most: int) -> int:
+    """Return the cycle in which the last array step and the last write-out have ended; more than `limit` beyond it.
+
+    0 if more than `most` array steps and scans have to be walked one by one.
+    """
     clock, index, drawn = np.zeros(_SLOTS, np.int64), np.zeros(timing.factors.shape[0], np.int64), np.zeros(3, np.int64)
     banks, visits, listed = _new_banks(tiles), np.empty((64, 2), np.int64), 0
     times, shifts = _recurrences(timing, tiles)
     snapshots = np.zeros((timing.outer, _MAX_SNAPSHOTS, _SLOTS + 3 * (2 + tiles.dram.banks)), np.int64)
-    moved = -1
+    moved, walked = -1, 0
     while clock[NOW] <= limit:
+        walked += 1
+        if walked + banks.state[0, SCANS] + banks.state[1, SCANS] + banks.state[2, SCANS] > most:
+            return 0
         for t in range(3):
             visits, listed = _change_tiles(t, moved, index, clock, timing, tiles, banks, visits, listed)
         banks.held[:] = banks.at

@@ -195,5 +195,5 @@ class Formula:
                 alone = streams[t] + self.row_buffer_use(t) + (start if t == O else end)
                 terms[f"dram_{name}"] = max(terms[f"dram_{name}"], alone)
         if is_shared:
-            terms["dram_bus"] = max(sum(streams) + min(self.residence(I), self.residence(W)), self.exposed_link())
+            terms["dram_bus"] = max(sum(streams) + min(map(self.residence, range(3))), self.exposed_link())
         return terms | {name: start + busy + end for name, busy in self.busy().items()}

@@ -14,6 +14,7 @@ from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 from tables.counts.cost import bank_cycles, bank_name, exact_cost, transfers
+from tables.counts.latency import PIPELINE, with_walk
 
 
 @frozen(kw_only=True)
@@ -93,11 +94,12 @@ def find_bounds(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) ->
     """Return what bounds a legal mapping, as predicted."""
     whole_layer, whole_arch = in_whole_units(layer, arch)
     nest, machine = to_nest(whole_layer, mapping, arch.spatial_reduction), to_machine(whole_arch)
-    cost = exact_cost(nest, machine)
+    cost = with_walk(exact_cost(nest, machine), nest, machine)
     busy = transfers(nest, machine, cost.accesses) | {"compute": cost.compute_cycles}
     busy |= {f"dram_{t.name}": cost.streams[t].cycles for t in Tensor}
     banks = bank_cycles(nest, cost.streams)
     busy |= {"dram_bus": sum(banks.values())} | {bank_name(tensors): cycles for tensors, cycles in banks.items()}
+    busy |= {PIPELINE: cost.latency_terms.get(PIPELINE, 0)}
     last = max(cost.latency_terms.values())
     resources = [
         Resource(name=name, busy_cycles=busy[name], end_cycles=end, slack_cycles=last - end)

@@ -162,12 +162,30 @@ class Builder:
             added.values.extend(_unique(kept[:, columns]).ravel().tolist())
 
     def lookup(self, keys: Sequence[Int], rows: Rows, names: Sequence[str]) -> list[Int]:
-        """Return new variables whose values a table gives for those of the keys: columns are keys, then results."""
+        """Return new variables whose values a table gives for those of the keys: columns are keys, then results.
+
+        Equal columns of results get one variable. CP-SAT makes a literal for each value of each column, and links it
+        to the rows that have it. So columns of many values are tables of parts that add up to them.
+        """
         kept = np.asarray(rows, np.int64).reshape(-1, len(keys) + len(names))
         kept = kept[self._possible(kept, keys)]
-        results = [self.integer(kept[:, len(keys) + j].tolist(), name) for j, name in enumerate(names)]
-        self._one_of([*keys, *results], kept)
+        variables, columns = list(keys), list(kept[:, : len(keys)].T)
+        made, results = dict[bytes, Int](), list[Int]()
+        for name, column in zip(names, kept[:, len(keys) :].T, strict=True):
+            if (content := column.tobytes()) not in made:
+                parts = _parts(column, self._parameters.column_values)
+                digits = [self.integer(part.tolist(), name) for part in parts]
+                made[content] = digits[0] if len(digits) == 1 else self._sum(digits, column, name)
+                variables, columns = variables + digits, columns + parts
+            results.append(made[content])
+        self._one_of(variables, np.column_stack(columns) if columns else kept)
         return results
+
+    def _sum(self, parts: Sequence[Int], values: Ints, name: str) -> Int:
+        """Return the sum of some variables, which takes the given values."""
+        result = self.integer(values.tolist(), name)
+        self.imply([], result == sum(parts))
+        return result
 
     def keys(self, rows: Ints, others: Sequence[Int], where: Lit, name: str) -> tuple[list[Int], Ints]:
         """Return new variables that equal the `others` if a literal holds, and the rows of a table for them.
@@ -305,6 +323,23 @@ def is_one(x: Int) -> bool:
 def is_zero(x: Int) -> bool:
     """Whether an integer is the constant 0."""
     return isinstance(x, int) and x == 0
+
+
+def _parts(column: Ints, most: int) -> list[Ints]:
+    """Return columns that add up to one, with no more than `most` values each if that is possible.
+
+    Each part has the leading five bits of what is left. So the least first part is at most a sixteenth below the
+    least value, whichever rows are left.
+    """
+    parts = list[Ints]()
+    while column.min(initial=0) >= 0 and len(np.unique(column)) > most:
+        bits = np.frexp(column.astype(np.float64))[1]
+        leading = column >> np.maximum(bits - 5, 0) << np.maximum(bits - 5, 0)
+        if not (column > leading).any():
+            break
+        parts.append(leading)
+        column = column - leading
+    return [*parts, column]
 
 
 def _unique(rows: Ints) -> Ints:

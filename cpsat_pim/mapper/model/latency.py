@@ -105,7 +105,7 @@ class Latency:
         Each of n tiles but one hides at most the array's cycles on one tile of a load (docs/solver.md, B9).
         """
         v, b, streams = self.v, self.b, self.streams
-        stays = [self._stay(t) for t in Tensor]
+        stays = self._stays = [self._stay(t) for t in Tensor]
         works = [self._work_per_tile(t, stays[t]) for t in Tensor]
         for t in (Tensor.I, Tensor.W):
             drawn = v.first_consumer(MACS, t)  # step by step: the stream advances only while the array computes
@@ -120,7 +120,7 @@ class Latency:
             self._stall_terms(t, stays[t])
         if v.arch.shared_data_bus:
             shorter = b.interval(1, b.bounds_of(self.steps)[1], "shorter_stay")
-            b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
+            b.model.add_min_equality(shorter, stays)
             own = (streams.cycles[t] for t in Tensor if not v.restriction.is_shared(t))
             shared = (cycles for part in v.restriction.shared_parts for cycles in self._bank_cycles(part))
             self._at_least(*own, *shared, shorter)
@@ -133,13 +133,23 @@ class Latency:
 
         Only the last stream's data is awaited; the others end with their row being closed.
         """
-        operands = [stays[t] for t in part if t is not Tensor.O]
-        shorter = operands[0]
-        if len(operands) > 1:
-            shorter = self.b.interval(1, self.b.bounds_of(self.steps)[1], "shorter_stay_of_bank")
-            self.b.model.add_min_equality(shorter, operands)
+        shorter = self.b.interval(1, self.b.bounds_of(self.steps)[1], "shorter_stay_of_bank")
+        self.b.model.add_min_equality(shorter, [stays[t] for t in part])
         self._at_least(*self._bank_cycles(part), shorter)
         self._exposed_link(part)
+
+    def keep_loads_apart(self) -> bool:
+        """Leave only mappings in which one scan of each tensor of a shared link together fit into the steps on a tile:
+        then loads that coincide are hidden (heuristic). Return whether there is such a link.
+        """
+        shared = self.v.restriction.shared_parts
+        links = [list(Tensor)] if self.v.arch.shared_data_bus else shared
+        miss, scans = self.v.arch.dram_activation_latency, self.streams.scans
+        for part in links:
+            loads = sum(self.streams.dram.tCCD * scans[t].columns + miss * scans[t].rows for t in part)
+            for t in part:
+                self.b.model.add(loads <= self._stays[t])
+        return bool(links)
 
     def _exposed_link(self, tensors: list[Tensor]) -> None:
         """The array's cycles and the scans of a link that nothing hides follow each other.

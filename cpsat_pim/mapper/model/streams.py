@@ -109,24 +109,7 @@ class Streams:
 
     def _table_rows(self, t: Tensor, table: ShapeTable, limits: DramLimits) -> np.ndarray:
         """Return the rows of the shape table that a mapping up to the trial bound can use."""
-        columns = [
-            table.layout,
-            table.is_strided,
-            table.first_activations,
-            table.repeat_activations,
-            table.ordered_activations,
-            table.rescan_activations,
-            *self.interrupted.closed_rows(t, table),
-            table.columns,
-            table.long_run_cycles,
-            table.end_cycles,
-            table.rewrite_cycles if t is Tensor.O else np.zeros_like(table.first_activations),
-            table.min_scan_columns,
-            table.max_scan_rows,
-            table.max_scan_cycles,
-        ]
-        if not self.timed:
-            columns[-len(_TIMED) :] = [np.zeros_like(table.first_activations)] * len(_TIMED)
+        columns = [table.layout, table.is_strided, *self._counted_columns(t, table), *self._timed_columns(t, table)]
         is_interrupted = self.v.restriction.is_interrupted(t)
         fewest = table.closed_activations - 1 if is_interrupted else table.first_activations
         keep = self._within(t, fewest, limits) & np.isin(table.layout, self.v.restriction.layouts(t))
@@ -140,6 +123,33 @@ class Streams:
             keep &= (edge <= limits.edge_cycles) | self._can_be_drawn(t, table)
         rows = np.column_stack([table.extents, *columns])
         return rows[keep] if keep.any() else rows[:1]
+
+    def _counted_columns(self, t: Tensor, table: ShapeTable) -> list[np.ndarray]:
+        """Return the columns of `_COUNTED`: zeros where no bound needs them, or a better one replaces them.
+
+        A tensor that others always interrupt opens the rows of closed pages, which are no fewer.
+        """
+        nothing, restriction = np.zeros_like(table.layout), self.v.restriction
+        closed, closed_more = self.interrupted.closed_rows(t, table)
+        if restriction.is_interrupted(t):
+            return [*[nothing] * 4, closed, closed_more]
+        ordered = nothing if self._has_several_outer_loops else table.ordered_activations
+        each = nothing if self.v.first_consumer(MACS, t) is False else table.rescan_activations
+        return [table.first_activations, table.repeat_activations, ordered, each, closed, closed_more]
+
+    def _timed_columns(self, t: Tensor, table: ShapeTable) -> list[np.ndarray]:
+        """Return the columns of `_TIMED`: zeros where no time counts, or none of them does for the tensor."""
+        nothing = np.zeros_like(table.layout)
+        if not self.timed:
+            return [nothing] * len(_TIMED)
+        of_kind = [table.rewrite_cycles, nothing] if t is Tensor.O else [nothing, table.max_scan_cycles]
+        scan = [table.min_scan_columns, table.max_scan_rows]
+        return [table.columns, table.long_run_cycles, table.end_cycles, of_kind[0], *scan, of_kind[1]]
+
+    @property
+    def _has_several_outer_loops(self) -> bool:
+        """Whether a dim may have two loops outside the global buffer, or one variable stands for both."""
+        return self.v.has_row_buffer_loops or self.v.any_split
 
     def _is_taken(self, table: ShapeTable) -> np.ndarray:
         """Return which shapes are extents of a candidate's step, array or global buffer; all if these are not known.
@@ -216,7 +226,7 @@ class Streams:
         most = self.b.bounds_of(ordered)[1] + self.b.bounds_of(repeated)[1]
         activations = self.b.interval(self.min_rows[t], max(most, self._max_columns), f"acts_{t.name}")
         self.b.imply([is_box], activations >= first)
-        if not (self.v.has_row_buffer_loops or self.v.any_split):  # one loop per dim outside the global buffer
+        if not self._has_several_outer_loops:
             in_buffer = self.v.first_consumer(Level.GLOBAL_BUFFER, t)
             even = self.b.negated(self.v.residency.is_uneven(Level.GLOBAL_BUFFER, t))
             self.b.imply([is_box, in_buffer, even], activations >= ordered + repeated)

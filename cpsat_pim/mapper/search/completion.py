@@ -19,7 +19,15 @@ from cpsat_pim.evaluate.cost import Prediction, to_machine, to_nest, to_predicti
 from cpsat_pim.mapper.model.residency import Outside
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search.orders import InnermostClass, LoopOrders, Order
-from cpsat_pim.mapper.search.placement import Placement, Placements, StreamCache, StreamFigures, input_blocks
+from cpsat_pim.mapper.search.placement import (
+    Placement,
+    Placements,
+    StreamCache,
+    StreamFigures,
+    input_blocks,
+    undominated,
+)
+from cpsat_pim.mapper.search.walks import Walks
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
@@ -63,7 +71,8 @@ class Completions:
 
     `cache`: counted streams of earlier drafts of the same layer, machine, objective and constraints. Mappings that cost
     more than the `cutoff` may be missing; `limits_below` gives what streams may take in mappings up to a cost. Where
-    the time `is_over`, no long stream is counted to its end.
+    the time `is_over`, no long stream is counted to its end. Latencies are those of the walk, or else (not `is_walked`)
+    by the formula alone.
     """
 
     def __init__(
@@ -78,6 +87,8 @@ class Completions:
         cutoff: int | None,
         parameters: SearchParameters = DEFAULTS,
         is_over: Callable[[], bool] = lambda: False,
+        *,
+        is_walked: bool = True,
     ) -> None:
         self.restriction, self.objective, self.draft, self.outside = restriction, objective, draft, outside
         self.parameters, self._is_over = parameters, is_over
@@ -93,6 +104,7 @@ class Completions:
         self.is_dram_tight = (arch.bank_bytes or arch.hierarchy[Level.DRAM].capacity_bytes) < largest
         self._has_shared_banks = bool(restriction.shared_parts)
         self._tempos: dict[Order, ArrayTiming] = {}
+        self._walks = Walks(self.machine) if is_walked else None
         self._cache = cache
         self._limits_below, self._cutoff, self.stream_limits = limits_below, cutoff, limits_below(cutoff)
 
@@ -140,11 +152,14 @@ class Completions:
             OutOfTime: the time was up before a stream was counted.
         """
         least: int | None = None
-        counted: set[tuple[object, ...]] = set()
+        counted: dict[tuple[object, ...], Cost] = {}
         for order in filter(self._is_allowed, orders):
             best: tuple[Nest, Cost] | None = None
-            for nest, cost in self._costs(order, counted):
-                value = self.objective.value(cost.latency_cycles, cost.energy_fj)
+            for nest, formula in self._costs(order, counted):
+                if least is not None and self._value(formula) >= least:
+                    continue
+                cost = self._walked(nest, formula)
+                value = self._value(cost)
                 if (least is None or value < least) and self._is_affordable(nest, cost):
                     least, best = value, (nest, cost)
                     self._lower_cutoff(value)
@@ -153,6 +168,26 @@ class Completions:
                 if least <= good_enough:
                     return
 
+    def _value(self, cost: Cost) -> int:
+        return self.objective.value(cost.latency_cycles, cost.energy_fj)
+
+    def _walked(self, nest: Nest, cost: Cost) -> Cost:
+        """Return a cost with the latency of the walk, if the candidate may be of use by the formula; else the cost.
+
+        Raises:
+            OutOfTime: the time was up, and there is an incumbent.
+        """
+        cutoff = self._cutoff
+        if (
+            self._walks is None
+            or not self._is_within_budget(cost)
+            or (cutoff is not None and self._value(cost) > cutoff)
+        ):
+            return cost
+        if cutoff is not None and self._is_over():
+            raise OutOfTime
+        return self._walks.walked(nest, cost)
+
     def _lower_cutoff(self, value: int) -> None:
         """Stop counting streams that only mappings above a known cost can have."""
         if self._cutoff is None or value < self._cutoff:
@@ -160,16 +195,17 @@ class Completions:
 
     def _is_affordable(self, nest: Nest, cost: Cost) -> bool:
         """Whether a mapping keeps the budget, and its tensors fit the DRAM together with these layouts and blocks."""
-        activations = sum(stream.activations for stream in cost.streams)
-        if not self.restriction.budget.allows(cost.latency_cycles, cost.energy_fj, activations):
-            return False
-        if not self.is_dram_tight:
-            return True
+        if not self._is_within_budget(cost) or not self.is_dram_tight:
+            return self._is_within_budget(cost)
         arch, restriction = self.restriction.arch, self.restriction
         used = used_bytes(self.layer, arch, self._mapping(nest))[Level.DRAM]
         fits = sum(used.values()) <= arch.hierarchy[Level.DRAM].capacity_bytes
         parts = (sum(used[u] for u in restriction.part(t)) for t in Tensor)
         return fits and (arch.bank_bytes is None or max(parts) <= arch.bank_bytes)
+
+    def _is_within_budget(self, cost: Cost) -> bool:
+        activations = sum(stream.activations for stream in cost.streams)
+        return self.restriction.budget.allows(cost.latency_cycles, cost.energy_fj, activations)
 
     def _is_allowed(self, order: Order) -> bool:
         """Whether an order keeps the constraints that depend on the whole order."""
@@ -230,24 +266,29 @@ class Completions:
 
     # --- Counting ----------------------------------------------------------------------------------------------------
 
-    def _costs(self, order: Order, counted: set[tuple[object, ...]]) -> Iterator[tuple[Nest, Cost]]:
-        """Yield nest and cost of one order for all undominated placements of the three tensors.
+    def _costs(self, order: Order, counted: dict[tuple[object, ...], Cost]) -> Iterator[tuple[Nest, Cost]]:
+        """Yield nest and cost of one order for all placements of the three tensors that matter, by the formula.
 
-        Those that cost what an earlier one costs are skipped: with the same factors a cost depends on an order by how
-        often each tile is fetched, the loops inside uneven tiles, and the streams; where tensors share a bank also by
-        which of them is scanned last. Modifies `counted`.
+        With the same factors the cost depends on an order by how often each tile is fetched, the loops inside uneven
+        tiles, and the streams; where tensors share a bank also by which of them is scanned last. Candidates that cost
+        what an earlier one costs are skipped where no latency is walked. Otherwise they are not, nor are
+        dominated placements: they may end sooner or later where loads coincide. Modifies `counted`.
         """
         ordered = self.nest_in(order)
         fetched = [ordered.reuse(t, m) for t in Tensor for m in ordered.consumers(t)]
         uneven = [(outside, order[m]) for m, outside in enumerate(ordered.outside) if any(outside)]
         last = [scan_order(ordered, t) for t in Tensor] if self._has_shared_banks else []
-        for i, w, o in itertools.product(*(self._placements(t, order).undominated for t in Tensor)):
-            seen = (*fetched, *uneven, *last, i, w, o)
-            if seen in counted:
-                continue
-            counted.add(seen)
+        is_walked = self.sees_cycles and self._walks is not None
+        found = [self._placements(t, order) for t in Tensor]
+        for i, w, o in itertools.product(*(p.all if is_walked else p.undominated for p in found)):
+            streams = (i.stream, w.stream, o.stream)
+            key = (*fetched, *uneven, *last, *(streams if is_walked else (i, w, o)))
             nest = ordered._replace(layout=(i.layout, w.layout, o.layout), block_h=i.block_h, block_w=i.block_w)
-            yield nest, cost_with(nest, self.machine, (i.stream, w.stream, o.stream))
+            if key not in counted:
+                counted[key] = cost_with(nest, self.machine, streams)
+            elif not is_walked:
+                continue
+            yield nest, counted[key]
 
     def _placements(self, t: Tensor, order: Order) -> Placements:
         """Return the placements of t under an order that keep the stream limits."""
@@ -257,7 +298,7 @@ class Completions:
             placements = [self._place(nest, t, tempo, *choice) for choice in self.choices(t)]
             within = [p for p in placements if self.stream_limits[t].admits(p.stream)]
             fewest = min((p.stream.activations for p in within), default=None)
-            self._cache[key] = Placements(self._undominated(within), fewest)
+            self._cache[key] = Placements(within, self._undominated(within), fewest)
         return self._cache[key]
 
     def tempo(self, order: Order) -> ArrayTiming:
@@ -289,25 +330,11 @@ class Completions:
             raise OutOfTime from stopped
 
     def _undominated(self, placements: list[Placement]) -> list[Placement]:
-        """Return the Pareto front in the figures that can change the objective, of equal ones the first.
-
-        All where the DRAM is tight: then a dominated one may fit, and another one not.
+        """Return the Pareto front in the figures that can change the objective; all where the DRAM is tight: then a
+        dominated one may fit, and another one not.
         """
-        if self.is_dram_tight:
-            return placements
-        front: dict[tuple[int, ...], Placement] = {}
-        for placement in placements:
-            front.setdefault(self._visible(placement.stream), placement)
-        return [p for figures, p in front.items() if not any(_dominates(other, figures) for other in front)]
-
-    def _visible(self, stream: StreamCounts) -> tuple[int, ...]:
-        """Return the figures of a stream that can change the objective or the budget."""
-        stall = stream.stall_cycles
-        stalls = (stall, stall - stream.second_stall_cycles, stall - stream.steady_stall_cycles)
-        closed = (stream.closed_cycles,) if self._has_shared_banks else ()
-        edges = (stream.first_cycles, stream.last_cycles)
-        times = (stream.cycles, *edges, *closed, *stalls) if self.sees_cycles else ()
-        return (*times, stream.activations) if self.sees_energy else times
+        sees = (self.sees_cycles, self.sees_energy, self._has_shared_banks)
+        return placements if self.is_dram_tight else undominated(placements, *sees)
 
     def _mapping(self, nest: Nest) -> Mapping:
         mapping = attrs.evolve(
@@ -329,7 +356,3 @@ class Completions:
         """Return how many loops lie outside t's tile: those up to the last one that changes it."""
         outside = self.outside[level][t]
         return max((i + 1 for i, d in enumerate(loops) if d in outside and d in RELEVANT[t]), default=0)
-
-
-def _dominates(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    return one != other and all(a <= b for a, b in zip(one, other, strict=True))

@@ -53,8 +53,8 @@ def constructed_mappings(layer: ConvWorkload, arch: PIMArchitecture, constraints
 
 
 def _stored_sets(arch: PIMArchitecture) -> list[tuple[tuple[bool, bool, bool], ...]]:
-    """Return choices of stored tensors: everything on chip, nothing that may pass, all but one level, without repeats;
-    the row buffer stores what it must.
+    """Return choices of stored tensors: everything on chip, nothing that may pass, all but one level, everything, all
+    on chip and only I in the row buffer, without repeats; the row buffer stores what it must.
     """
     least = [[min(arch.storing_choices(m, t)) for t in Tensor] for m in BUFFERS]
     most = [[max(arch.storing_choices(m, t)) for t in Tensor] for m in BUFFERS]
@@ -62,6 +62,9 @@ def _stored_sets(arch: PIMArchitecture) -> list[tuple[tuple[bool, bool, bool], .
         tuple(tuple((most if m in levels else least)[m]) for m in BUFFERS)
         for levels in ((Level.PE, Level.GLOBAL_BUFFER), (Level.GLOBAL_BUFFER,), (Level.PE,), (), tuple(BUFFERS))
     ]
+    # Strided windows of a machine without a global buffer: a PE takes them from blocks in the row buffer only.
+    blocks = (most[Level.ROW_BUFFER][Tensor.I], *least[Level.ROW_BUFFER][Tensor.W :])
+    choices.append((*choices[0][: Level.ROW_BUFFER], blocks))
     return list(dict.fromkeys(choices))  # type: ignore[arg-type]
 
 

@@ -20,11 +20,12 @@ class Placement(NamedTuple):
 
 
 class Placements(NamedTuple):
-    """The placements of a tensor under one order: those that no other one dominates at this pace of the array, and the
-    fewest activations of all that keep the stream limits. A dominated one may open fewer rows, and be better at another
-    pace.
+    """The placements of a tensor under one order that keep the stream limits: `all` of them, those that no other one
+    dominates at this pace of the array, and the fewest activations of all. A dominated one may open fewer rows, be
+    better at another pace, or end sooner where loads coincide.
     """
 
+    all: list[Placement]
     undominated: list[Placement]
     fewest_activations: int | None
 
@@ -48,6 +49,32 @@ class StreamFigures(NamedTuple):
     closed_cycles: int
     stall_cycles: int
     isolated_stall_cycles: int
+
+
+def undominated(
+    placements: list[Placement], sees_cycles: bool, sees_energy: bool, has_shared_banks: bool
+) -> list[Placement]:
+    """Return the Pareto front of some placements in the figures of their streams that can change the objective or the
+    budget, of equal ones the first.
+    """
+    front: dict[tuple[int, ...], Placement] = {}
+    for placement in placements:
+        stream = placement.stream
+        times = _times(stream, has_shared_banks) if sees_cycles else ()
+        front.setdefault((*times, stream.activations) if sees_energy else times, placement)
+    return [p for figures, p in front.items() if not any(_dominates(other, figures) for other in front)]
+
+
+def _times(stream: StreamCounts, has_shared_banks: bool) -> tuple[int, ...]:
+    """Return the figures of a stream that can change a latency by the formula."""
+    stall = stream.stall_cycles
+    stalls = (stall, stall - stream.second_stall_cycles, stall - stream.steady_stall_cycles)
+    closed = (stream.closed_cycles,) if has_shared_banks else ()
+    return (stream.cycles, stream.first_cycles, stream.last_cycles, *closed, *stalls)
+
+
+def _dominates(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
 def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]:

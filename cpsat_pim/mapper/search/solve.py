@@ -7,6 +7,7 @@ is. The search ends when no subspace has a lower bound below the incumbent: then
 """
 
 import math
+import time
 from collections.abc import Sequence
 
 import attrs
@@ -16,6 +17,13 @@ from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.mapper.search.constructed import constructed_mappings
+from cpsat_pim.mapper.search.ranking import (
+    begin_by_walks,
+    begins_by_formula,
+    best_walked,
+    is_underestimated,
+    search_by_formula,
+)
 from cpsat_pim.mapper.search.request import OnProgress, Progress, SolveRequest, ignore_progress
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
@@ -43,7 +51,7 @@ def solve_layer(
         ValueError: the mapping to start from breaks a constraint or the budget.
     """
     state = SearchState(*in_whole_units(layer, arch), request, stop)
-    searches = search_subspaces(state, on_progress)
+    state, searches = (_search_twice if begins_by_formula(request) else _search_once)(state, on_progress)
     return SolvedLayer.concluded(
         state.incumbent and (state.incumbent.mapping, state.incumbent.prediction),
         _lower_bound(state, searches),
@@ -57,6 +65,32 @@ def solve_layer(
     )
 
 
+#: A search that has ended, and those of its subspaces.
+Ended = tuple[SearchState, list[SubspaceSearch]]
+
+
+def _search_once(state: SearchState, on_progress: OnProgress) -> Ended:
+    return state, search_subspaces(state, on_progress)
+
+
+def _search_twice(state: SearchState, on_progress: OnProgress) -> Ended:
+    """Search by the formula; then by walks, if the incumbent takes longer by its walk than the bound says."""
+    first = search_by_formula(state)
+    searches = search_subspaces(first, on_progress)
+    best, lower_bound = best_walked(first), _lower_bound(first, searches)
+    if best is None or lower_bound is None:
+        return first, searches
+    if first.is_over and not is_underestimated(first, best):
+        first.request = state.request
+        _search(first, searches, on_progress)
+        best, lower_bound = best_walked(first) or best, _lower_bound(first, searches) or lower_bound
+    by_walks = begin_by_walks(state, first, best, lower_bound)
+    if best.value == lower_bound or by_walks.is_over:
+        on_progress(_progress(by_walks, []))
+        return by_walks, []
+    return by_walks, search_subspaces(by_walks, on_progress)
+
+
 def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progress) -> list[SubspaceSearch]:
     """Search all subspaces in turns, one solve at a time, and return their searches."""
     if state.request.start is not None:
@@ -66,8 +100,17 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
     state.tables = build_tables(state.layer, state.arch)
     state.statistics["table_seconds"] = round(state.seconds, 3)
     searches = _open_searches(state)
+    if state.known_bound:
+        for search in searches:
+            search.seek_apart(state.request.time_limit)
     if state.incumbent is None and any(search.restriction.shared_parts for search in searches):
         _construct_mappings(state)
+    _search(state, searches, on_progress)
+    return searches
+
+
+def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnProgress) -> None:
+    """Search some subspaces in turns until the time is up or none is open."""
     built = state.cutoff
     deadline = state.seconds + _seconds_without_incumbent(state)
     while not state.is_over and (search := _next(searches)):
@@ -81,7 +124,6 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
         _construct_mapping(state)
         _find_any_mapping(searches)
     on_progress(_progress(state, searches))
-    return searches
 
 
 def _open_searches(state: SearchState) -> list[SubspaceSearch]:
@@ -114,11 +156,19 @@ def _seconds_without_incumbent(state: SearchState) -> float:
 def _find_any_mapping(searches: Sequence[SubspaceSearch], built: int | None = None) -> None:
     """Seek any mapping if there is no incumbent, or only one that was built, of the given cost: low trial bounds that
     found none may not find one in time.
+
+    One trial bound after the other in all subspaces: what is soon found in one may take long in another.
     """
-    for search in searches:
-        state, is_split = search.state, search.subspace is Subspace.SPLIT  # split loops are hardly all that fits
-        if state.cutoff == built and search.is_open and not is_split and not state.is_stopped:
-            search.find_any_mapping(state.seconds + state.parameters.any_mapping_seconds)
+    # Split loops are hardly all that fits.
+    willing = [search for search in searches if search.is_open and search.subspace is not Subspace.SPLIT]
+    if not willing or (state := willing[0].state).is_stopped:
+        return
+    until = state.seconds + state.parameters.any_mapping_seconds
+    for step in (None, *state.parameters.any_steps):
+        for search in willing:
+            if state.cutoff != built or state.is_stopped or state.seconds >= until:
+                return
+            search.seek_any_mapping(step, until)
 
 
 def _construct_mappings(state: SearchState) -> None:
@@ -126,17 +176,22 @@ def _construct_mappings(state: SearchState) -> None:
     first trial bounds, and mappings found at high ones still further.
     """
     for mapping in constructed_mappings(state.layer, state.arch, state.request.constraints):
-        state.offer(mapping)
         if state.is_over:
             return
+        state.offer(mapping, lambda: state.is_over)
 
 
 def _construct_mapping(state: SearchState) -> None:
-    """Build a mapping if the time ended without any: a solve for any mapping may take seconds past the limit."""
-    if state.cutoff is None and not state.is_stopped:
-        mapping = next(constructed_mappings(state.layer, state.arch, state.request.constraints), None)
-        if mapping is not None:
-            state.offer(mapping)
+    """Build a mapping if the time ended without any: a solve for any mapping may take seconds past the limit.
+
+    Of a few, the first one that is soon counted: in seconds of the CPU, so that a busy machine finds one, too.
+    """
+    if state.cutoff is not None or state.is_stopped:
+        return
+    for mapping in constructed_mappings(state.layer, state.arch, state.request.constraints):
+        until = time.process_time() + state.parameters.built_seconds
+        if state.offer(mapping, lambda until=until: time.process_time() > until):  # type: ignore[misc]
+            return
 
 
 def _next(searches: Sequence[SubspaceSearch]) -> SubspaceSearch | None:
@@ -187,6 +242,8 @@ def _lower_bound(state: SearchState, searches: Sequence[SubspaceSearch]) -> int 
     None if there is no mapping, or none that costs less than the request's value to beat.
     """
     known = [search.bound for search in searches] + [state.incumbent and state.incumbent.value]
+    if not searches and state.known_bound:
+        return state.known_bound
     return min((bound for bound in known if bound is not None), default=None)
 
 

@@ -3,8 +3,8 @@
 import math
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.base.interrupts import Stop
-from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.evaluate.cost import predict_until
 from cpsat_pim.mapper.bounds.countable import HIGHEST
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.tile_bounds import TileEnumerations
@@ -36,16 +36,30 @@ from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit
 
 
 class SearchState:
-    """The incumbent of a layer, its cuts, the streams counted so far, the time and the statistics of its search."""
+    """The incumbent of a layer, its cuts, the streams counted so far, the time and the statistics of its search.
+
+    `is_walked`: latencies of candidates are those of the walk, else those by the formula (docs/model.md, section 7).
+    """
 
     def __init__(
-        self, layer: ConvWorkload, arch: PIMArchitecture, request: SolveRequest, stop: Stop | None = None
+        self,
+        layer: ConvWorkload,
+        arch: PIMArchitecture,
+        request: SolveRequest,
+        stop: Stop | None = None,
+        *,
+        is_walked: bool = True,
     ) -> None:
-        self.layer, self.arch, self.request = layer, arch, request
+        self.layer, self.arch, self.request, self.is_walked = layer, arch, request, is_walked
         self.objective, self.parameters = request.objective, request.parameters
         self.started = time.monotonic()
-        self._stop: Stop = stop or threading.Event()
+        self.stop: Stop = stop or threading.Event()
         self.incumbent: Completion | None = None
+        #: The last incumbents, the best one last.
+        self.incumbents: deque[Completion] = deque(maxlen=self.parameters.incumbents_ranked)
+        #: The least that any mapping costs, as far as is known at the start, and the work after which an incumbent near
+        #: it is good enough.
+        self.known_bound, self.enough_work = 0, math.inf
         self.tables: list[ShapeTable] = []
         #: The bounds of all subspaces.
         self.spatial_bounds: list[SpatialBounds] = []
@@ -68,12 +82,19 @@ class SearchState:
     @property
     def is_stopped(self) -> bool:
         """Whether a stop was asked for."""
-        return self._stop.is_set()
+        return self.stop.is_set()
 
     @property
     def is_over(self) -> bool:
         """Whether the time is up or a stop was asked for."""
-        return self.is_stopped or self.seconds >= self.request.time_limit
+        return self.is_stopped or self.seconds >= self.request.time_limit or self._is_near_enough
+
+    @property
+    def _is_near_enough(self) -> bool:
+        """Whether the incumbent is near the known bound, and enough work was done to come nearer."""
+        if self.incumbent is None or self.statistics["work"] < self.enough_work:
+            return False
+        return self.incumbent.value <= self.known_bound * (1 + self.parameters.near_bound)
 
     @property
     def is_hard(self) -> bool:
@@ -107,10 +128,13 @@ class SearchState:
         if not self.offer(start):
             raise ValueError(f"{self.layer.name}: the mapping to start from costs more than may be spent")
 
-    def offer(self, mapping: Mapping) -> bool:
-        """Make a legal mapping the incumbent if it costs less; return whether it keeps the budget."""
-        figures = (prediction := predict(self.layer, self.arch, mapping)).figures
-        if not self.request.budget.covers(figures):
+    def offer(self, mapping: Mapping, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Make a legal mapping the incumbent if it costs less; return whether it keeps the budget.
+
+        False, too, if its streams are not counted when `is_over` says so.
+        """
+        prediction = predict_until(is_over, self.layer, self.arch, mapping)
+        if prediction is None or not self.request.budget.covers(figures := prediction.figures):
             return False
         value = self.objective.value(figures.latency_cycles, figures.energy_fj)
         self.update_incumbent(Completion(mapping, prediction, value))
@@ -120,6 +144,7 @@ class SearchState:
         """Make a completion the incumbent if it costs less than the value to beat."""
         if completion is not None and (self.value_to_beat is None or completion.value < self.value_to_beat):
             self.incumbent = completion
+            self.incumbents.append(completion)
 
     # --- Solves ------------------------------------------------------------------------------------------------------
 
@@ -132,7 +157,7 @@ class SearchState:
         return self._solve(master, self.parameters.any_solve_seconds, first=True)
 
     def _solve(self, master: MasterProblem, seconds: float, *, first: bool, work: float = math.inf) -> SolveResult:
-        result = solve_master(master, self.request, self._stop, seconds, first=first, work=work)
+        result = solve_master(master, self.request, self.stop, seconds, first=first, work=work)
         self.statistics["programs"] += 1
         self.statistics["conflicts"] += result.conflicts
         self.statistics["branches"] += result.branches
@@ -171,6 +196,7 @@ class SearchState:
             None if self.value_to_beat is None else self.value_to_beat - 1,
             self.parameters,
             lambda: self.is_over,
+            is_walked=self.is_walked,
         )
 
     def stream_limits(self, trial_bound: int | None) -> list[StreamLimit]:

@@ -55,6 +55,8 @@ class SubspaceSearch:
             parameters=state.parameters,
         )
         self.lower_bound = self.spatial_bounds.lower_bound
+        if self.lower_bound is not None:
+            self._raise_lower_bound(state.known_bound)
         self.forbidden_bound: int | None = None
         #: The master problem to be solved again with more cuts.
         self.master: MasterProblem | None = None
@@ -265,18 +267,26 @@ class SubspaceSearch:
 
     # --- Any mapping at all (heuristic) ------------------------------------------------------------------------------
 
-    def find_any_mapping(self, until: float) -> None:
-        """Seek any mapping: among the cheapest tiles, or below the lowest trial bound that soon gives one; end at so
-        many seconds of the search.
+    def seek_any_mapping(self, step: float | None, until: float) -> None:
+        """Seek any mapping below a trial bound, as a fraction above the subspace's first bound, or among the cheapest
+        tiles if that is None; end at so many seconds of the search. A trial bound that is refuted raises the lower one.
         """
-        assert self.spatial_bounds.lower_bound is not None
-        if self._seek_among_cheapest_tiles(until):
+        if step is None:
+            self._seek_among_cheapest_tiles(until)
             return
-        for step in self.parameters.any_steps:
-            trial_bound = above(self.spatial_bounds.lower_bound, step)
-            candidates = Candidates(*self.spatial_bounds.candidates(trial_bound), None)
-            if self.state.seconds >= until or self._seek(trial_bound, candidates):
-                return
+        trial_bound, cutoff = above(self.spatial_bounds.lower_bound or 0, step), self.state.cutoff
+        all_candidates = Candidates(*self.spatial_bounds.candidates(trial_bound), None)
+        if self._seek(trial_bound, all_candidates) == cp_model.INFEASIBLE:
+            self._raise_lower_bound(1 + (trial_bound if cutoff is None else min(trial_bound, cutoff)))
+
+    def seek_apart(self, until: float) -> None:
+        """Seek a mapping in which loads over one link do not coincide (`Latency.keep_loads_apart`)."""
+        if self.state.cutoff is None or not self.is_open:
+            return
+        master = self._build_master(self.state.cutoff)
+        if master.latency is not None and master.latency.keep_loads_apart():
+            for solution in self.state.solve(master, until, self.parameters.solve_work).solutions:
+                self.state.complete(solution, 0)
 
     def _seek_among_cheapest_tiles(self, until: float = math.inf) -> bool:
         """Seek a mapping with some of the cheapest enumerated tiles, and return whether one was soon found."""
@@ -285,18 +295,19 @@ class SubspaceSearch:
         trial_bounds = [above(self.lower_bound or 0, step) for step in steps]
         if cutoff is not None:
             trial_bounds = [trial for trial in trial_bounds if trial < cutoff] or [cutoff] * bool(steps)
-        return any(self._seek(trial, cheapest) for trial in trial_bounds if self.state.seconds < until)
+        statuses = (self._seek(trial, cheapest) for trial in trial_bounds if self.state.seconds < until)
+        return any(status in (cp_model.FEASIBLE, cp_model.OPTIMAL) for status in statuses)
 
-    def _seek(self, trial_bound: int, candidates: Candidates | None) -> bool:
-        """Seek a mapping of some candidates that costs at most a trial bound; return whether one was soon found."""
+    def _seek(self, trial_bound: int, candidates: Candidates | None) -> int:
+        """Seek a mapping of some candidates that costs at most a trial bound; return CP-SAT's status after a while."""
         try:
             master = self._build_master(trial_bound, candidates=candidates)
         except InvalidMaster:
-            return False
-        solutions = self.state.solve_for_any(master).solutions
-        if solutions:
-            self.state.complete(solutions[0], 0)
-        return bool(solutions)
+            return int(cp_model.UNKNOWN)
+        result = self.state.solve_for_any(master)
+        for solution in result.solutions[:1]:
+            self.state.complete(solution, 0)
+        return result.status
 
     # --- Refuted extents ---------------------------------------------------------------------------------------------
 

@@ -20,6 +20,11 @@ class TrialBounds:
     def __init__(self, state: SearchState, subspace: Subspace, tiles: TileBounds) -> None:
         self._state, self._subspace, self._tiles, self._parameters = state, subspace, tiles, state.parameters
         self._rising: Iterator[int] | None = None
+        #: CP-SAT's work on this subspace so far.
+        self._work = 0.0
+        #: Steps that are skipped at most after a refutation of negligible work: where tensors share a bank, first
+        #: bounds lie far below the optimum.
+        self._most_skipped = self._parameters.skipped_steps if tiles.spatial_bounds.restriction.shared_parts else 1
         #: By how many more tiles a hard layer's next trial bound rises.
         self._more_tiles = self._parameters.tiles_per_trial
 
@@ -54,6 +59,7 @@ class TrialBounds:
 
     def adapt(self, result: SolveResult) -> None:
         """Take larger steps after a cheap refutation of a hard layer, smaller ones after an expensive solve."""
+        self._work += result.work
         is_refuted = result.status == cp_model.INFEASIBLE
         if self._state.is_hard and result.work < self._parameters.light_work and is_refuted:
             self._more_tiles *= 2
@@ -61,16 +67,15 @@ class TrialBounds:
             self._more_tiles = max(1, self._more_tiles // 2)
 
     def _rising_bounds(self, base: int) -> Iterator[int]:
-        """Yield trial bounds above a lower bound; after one that took negligible work, skip the next one."""
-        work, is_skipped = 0.0, False
-        steps = self._parameters.trial_steps
-        for step in steps:
-            if is_skipped and step < steps[-1]:
-                is_skipped = False
-                continue
-            yield above(base, step)
-            now = self._state.statistics["work"]
-            is_skipped, work = now - work < self._parameters.negligible_work, now
+        """Yield trial bounds above a lower bound; after each that took negligible work, skip one more than before."""
+        steps, place, skipped = self._parameters.trial_steps, 0, 0
+        while place < len(steps):
+            work = self._work
+            yield above(base, steps[place])
+            is_cheap = self._work - work < self._parameters.negligible_work
+            skipped = min(skipped + 1, self._most_skipped) if is_cheap else 0
+            is_last = place == len(steps) - 1
+            place = place + 1 if is_last else min(place + 1 + skipped, len(steps) - 1)
 
     def _next_of_hard_layer(self, lower_bound: int) -> int | None:
         """Return a hard layer's trial bound: for so many more tiles if tiles can be enumerated, else a small step up.

@@ -58,6 +58,10 @@ class SearchParameters:
     any_tile_steps: tuple[float, ...] = _steps(0.3, 1.0)
     #: Work below which a refuted trial bound says little: the next one is skipped.
     negligible_work: float = _number(0.1, not_negative_real)
+    #: ... and the most that are skipped after several such ones in turn where tensors share a bank. Measured: the trial
+    #: bounds of ResNet-50's layer1.0.conv2 on attacc had risen by 6 % after 11 solves and 20 CPU seconds; the best
+    #: known mapping costs three times the first bound.
+    skipped_steps: int = _number(3, positive)
     #: Share of the cutoff from which on the cutoff itself is the next trial bound. From 0 to below 1.
     near_cutoff: float = _number(0.5, share)
     #: A master problem is solved again with a lower trial bound, rather than built anew, while that is at least this
@@ -112,7 +116,9 @@ class SearchParameters:
     without_incumbent_share: float = _number(0.5, share)
     #: or so many seconds, if that is less.
     without_incumbent_seconds: float = _number(30.0, not_negative_real)
-    #: Seconds for any mapping in one subspace, and of one solve there. Kept short: they may lie past the time limit.
+    #: Seconds of the CPU, past the time limit, for the exact count of a mapping that is built without a search.
+    built_seconds: float = _number(0.5, not_negative_real)
+    #: Seconds for any mapping at all, and of one solve for it. Kept short: they may lie past the time limit.
     any_mapping_seconds: float = _number(6.0, not_negative_real)
     any_solve_seconds: float = _number(5.0, not_negative_real)
 
@@ -165,6 +171,9 @@ class SearchParameters:
     box_rows: int = _number(400, not_negative)
     #: The same with several banks: more, as the bounds of tiles are weak there.
     box_rows_in_banks: int = _number(1000, not_negative)
+    #: Values of a column of a table up to which CP-SAT gets it as it is; columns of more are sums of such columns.
+    #: Measured: ResNet-50's layer1.0.conv2 on attacc has six columns of 2,700 values, and more of 1,000.
+    column_values: int = _number(400, positive)
     #: Pairs of values up to which the domain of a product is enumerated, and values up to which it is kept as a set;
     #: beyond, it is a range.
     product_pairs: int = _number(400_000, not_negative)
@@ -201,6 +210,20 @@ class SearchParameters:
     second_solve_share: float = _number(0.25, _above_zero)
     #: Seconds that a second solve may take in any case if nobody asked for it; else as many as the first one took.
     unasked_seconds: float = _number(5.0, not_negative_real)
+
+    # --- Walks (search.ranking) --------------------------------------------------------------------------------------
+
+    #: Last incumbents by the formula that are ranked by their walks.
+    incumbents_ranked: int = _number(4, _at_least_one)
+    #: Share of the time limit that is kept for the search by walks, if that by the formula takes all the rest and its
+    #: incumbent costs more by its walk by the share `walk_error`.
+    walk_share: float = _number(0.25, _above_zero)
+    walk_error: float = _number(0.002, not_negative_real)
+    #: By how much a latency may exceed the bound that the formula has, to be good enough after a while: a gap that the
+    #: formula leaves is seldom closed. Measured on BERT-Base: where it began at 8 %, it fell to 1 % in 10 s.
+    near_bound: float = _number(0.02, not_negative_real)
+    #: That while in CP-SAT's deterministic time; or as much as the search by the formula took, if that is more.
+    walk_work: float = _number(4.0, not_negative_real)
 
     # --- Padded layers (objectives.padding) --------------------------------------------------------------------------
 

@@ -73,6 +73,28 @@ def test_a_lookup_takes_the_rows_of_the_keys(keys: set[int], rows: set[tuple[int
     assert solutions(b, [key, result]) == {row for row in rows if row[0] in keys}
 
 
+@settings(max_examples=20)
+@given(VALUES, st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=5))
+def test_equal_columns_of_a_lookup_share_a_variable(keys: set[int], rows: list[tuple[int, int, int]]) -> None:
+    """Three columns of results, the last of which repeats the first: the solutions are the rows all the same."""
+    b = Builder()
+    key = b.integer(keys, "key")
+    one, other, again = b.lookup([key], [(k, x, y, x) for k, x, y in rows], ["one", "other", "again"])
+    assert again is one
+    assert solutions(b, [key, one, other]) == {row for row in rows if row[0] in keys}
+
+
+@settings(max_examples=20)
+@example({1}, [(1, 2**40 + 1), (1, 2**40), (1, 3), (1, 0)])
+@given(VALUES, st.lists(st.tuples(st.integers(1, 3), st.integers(0, 10**9)), min_size=1, max_size=8))
+def test_a_lookup_of_many_values_takes_the_rows_of_the_keys(keys: set[int], rows: list[tuple[int, int]]) -> None:
+    """With a column of at most two values, most columns are sums of parts; a solution is a row all the same."""
+    b = Builder(SearchParameters(column_values=2))
+    key = b.integer(keys, "key")
+    found = b.lookup([key], rows, ["found"])
+    assert solutions(b, [key, *found]) == {row for row in rows if row[0] in keys}
+
+
 def test_a_conjunction_and_a_disjunction_follow_their_literals() -> None:
     """For all truth values, and with constants among the literals."""
     b = Builder()

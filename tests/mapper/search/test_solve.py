@@ -1,6 +1,7 @@
 """The solver's parameters may be others, and the optimum is the same."""
 
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -193,9 +194,30 @@ def test_any_mapping_is_sought_until_the_search_found_one(
 ) -> None:
     """An incumbent that was built without a search is no reason not to seek another one; one of the search is."""
     state = SimpleNamespace(cutoff=cutoff, is_stopped=False, seconds=0.0, parameters=DEFAULTS)
-    sought: list[float] = []
+    sought: list[float | None] = []
     search = SimpleNamespace(
-        state=state, subspace=Subspace.MERGED, is_open=True, find_any_mapping=lambda until: sought.append(until)
+        state=state,
+        subspace=Subspace.MERGED,
+        is_open=True,
+        seek_any_mapping=lambda step, until: sought.append(step),
     )
     _find_any_mapping([cast(SubspaceSearch, search)], built)
     assert bool(sought) is is_sought
+
+
+def test_any_mapping_is_sought_in_all_subspaces_below_one_trial_bound_after_the_other() -> None:
+    """The second subspace has a mapping below the second trial bound: the first one is not searched below the third."""
+    state = SimpleNamespace(cutoff=None, is_stopped=False, seconds=0.0, parameters=DEFAULTS)
+    tried: list[tuple[int, float | None]] = []
+
+    def seek(number: int, step: float | None, until: float) -> None:
+        tried.append((number, step))
+        if (number, step) == (1, DEFAULTS.any_steps[0]):
+            state.cutoff = 5
+
+    searches = [
+        SimpleNamespace(state=state, subspace=Subspace.MERGED, is_open=True, seek_any_mapping=partial(seek, number))
+        for number in range(2)
+    ]
+    _find_any_mapping(cast(list[SubspaceSearch], searches))
+    assert tried == [(0, None), (1, None), (0, DEFAULTS.any_steps[0]), (1, DEFAULTS.any_steps[0])]

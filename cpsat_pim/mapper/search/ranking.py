@@ -1,0 +1,55 @@
+"""From the search by the formula to that by walks (docs/model.md, section 7).
+
+The master problem bounds the formula of the latency. So the search by the formula soon ends with a proof. Its last
+incumbents are then ranked by their walks. If the best of them takes longer than the proven bound, the search begins
+again at that bound, and walks its candidates.
+"""
+
+import attrs
+
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.search.completion import Completion
+from cpsat_pim.mapper.search.request import SolveRequest
+from cpsat_pim.mapper.search.state import SearchState
+
+
+def begins_by_formula(request: SolveRequest) -> bool:
+    """Return whether a search has two parts. A limit on cycles holds for the walk, so then there is only the second."""
+    is_limited = request.value_to_beat is not None or request.budget.cycles is not None
+    return request.objective.weights[0] > 0 and not is_limited
+
+
+def search_by_formula(state: SearchState) -> SearchState:
+    """Return the first of the two searches that a search is made of; the second one gets what time it leaves."""
+    limit = (1 - state.parameters.walk_share) * state.request.time_limit
+    request = attrs.evolve(state.request, time_limit=limit)
+    first = SearchState(state.layer, state.arch, request, state.stop, is_walked=False)
+    first.started = state.started
+    return first
+
+
+def is_underestimated(first: SearchState, best: Completion) -> bool:
+    """Return whether the best mapping costs notably more by its walk than the incumbent does by the formula."""
+    assert first.incumbent is not None
+    return best.value > first.incumbent.value * (1 + first.parameters.walk_error)
+
+
+def best_walked(state: SearchState) -> Completion | None:
+    """Return the best by walks of the last incumbents of a search by the formula; None if there are none."""
+    walked = []
+    for mapping in [incumbent.mapping for incumbent in state.incumbents]:
+        figures = (prediction := predict(state.layer, state.arch, mapping)).figures
+        value = state.objective.value(figures.latency_cycles, figures.energy_fj)
+        walked.append(Completion(mapping, prediction, value))
+    return min(walked, key=lambda completion: completion.value, default=None)
+
+
+def begin_by_walks(state: SearchState, first: SearchState, best: Completion, lower_bound: int) -> SearchState:
+    """Return the second search; it works about as much as the first one if its incumbent is near the bound."""
+    second = SearchState(state.layer, state.arch, attrs.evolve(state.request, start=None), state.stop)
+    second.started, second.statistics = first.started, first.statistics
+    second.known_bound = lower_bound
+    work = first.statistics["work"]
+    second.enough_work = work + max(first.parameters.walk_work, work)
+    second.update_incumbent(best)
+    return second
