@@ -9,11 +9,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import attrs
 import numpy as np
 
 from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.tile_figures import TileFigures
+from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.space.candidates import COST, IN_PE, INSIDE_BUFFER, INSIDE_PE, VECTOR, Candidates
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from tables.bounds.layer import INFINITE_COST
@@ -75,6 +77,21 @@ class TileBounds:
         self._dram_loops: DramLoopBounds | None = None
         self.max_enumerated = parameters.bound_tiles if self.is_enabled else parameters.bound_tiles_latency
         self._enumerations = enumerations or TileEnumerations()
+        self._of_budget: TileBounds | None = None
+
+    def keep_energy_budget(self, enumerations: TileEnumerations) -> None:
+        """From now on, leave out tiles that exceed the budget of energy, if there is one and the objective does not
+        count energy: those whose bound as of the objective energy does.
+        """
+        spatial_bounds, parameters = self.spatial_bounds, self.parameters
+        restriction = spatial_bounds.restriction
+        if restriction.budget.fj is None or spatial_bounds.objective.weights[1]:
+            return
+        by_energy = SpatialBounds(spatial_bounds.layer, spatial_bounds.arch, Objective.named("energy"), restriction)
+        parameters = attrs.evolve(parameters, trial_tiles=parameters.budget_tiles)
+        self._of_budget = TileBounds(
+            by_energy, self.tables, enumerations, self.on_enumerated, self.is_over, parameters=parameters
+        )
 
     def tighten(self) -> None:
         """Enumerate tiles from now on whatever the objective, with the tightest bounds."""
@@ -91,6 +108,27 @@ class TileBounds:
 
         Without tiles, if they are too many to enumerate or to list.
         """
+        own = self._own_candidates(trial_bound, inner_extents)
+        return own if self._of_budget is None else self._within_budget(own, self._of_budget, inner_extents)
+
+    def _within_budget(
+        self, own: Candidates, of_budget: "TileBounds", inner_extents: Sequence[int] | None
+    ) -> Candidates:
+        """Return the candidates whose tiles keep the budget of energy; without these, or with too many, the same."""
+        most_fj = self.spatial_bounds.restriction.budget.fj
+        kept = of_budget._own_candidates(most_fj, inner_extents) if most_fj is not None else own
+        if kept.tiles is None or (own.tiles is not None and len(own.tiles) <= len(kept.tiles)):
+            return own
+        places = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(own.vectors))}
+        number = np.array([places.get(row.tobytes(), -1) for row in np.ascontiguousarray(kept.vectors)], np.int64)
+        tiles = kept.tiles.copy()
+        tiles[:, VECTOR] = number[tiles[:, VECTOR]]
+        tiles = tiles[tiles[:, VECTOR] >= 0]
+        tiles[:, COST] = own.lower_bounds[tiles[:, VECTOR]]
+        return own._replace(tiles=tiles)
+
+    def _own_candidates(self, trial_bound: int, inner_extents: Sequence[int] | None) -> Candidates:
+        """Return the same whatever their energy."""
         known = self._enumerations.known
         if known is None or known.trial_bound < trial_bound:
             vectors, bounds = self.spatial_bounds.candidates(trial_bound)

@@ -34,6 +34,9 @@ from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable
 from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit
 
+#: Whether tensors are row-aligned, the constraints, and the tensor that most loops fetch.
+TileKey = tuple[bool, Constraints, Tensor | None]
+
 
 class SearchState:
     """The incumbent of a layer, its cuts, the streams counted so far, the time and the statistics of its search.
@@ -64,10 +67,10 @@ class SearchState:
         #: The bounds of all subspaces.
         self.spatial_bounds: list[SpatialBounds] = []
         self.counted_streams: StreamCache = {}
-        #: Enumerated tiles, by whether tensors are row-aligned, by constraints and by the tensor that most loops fetch.
-        self.tile_enumerations: defaultdict[tuple[bool, Constraints, Tensor | None], TileEnumerations] = defaultdict(
-            TileEnumerations
-        )
+        #: Enumerated tiles, by whether tensors are row-aligned, by constraints and by the tensor that most loops fetch;
+        #: and those that keep a budget of energy.
+        self.tile_enumerations: defaultdict[TileKey, TileEnumerations] = defaultdict(TileEnumerations)
+        self.budget_enumerations: defaultdict[TileKey, TileEnumerations] = defaultdict(TileEnumerations)
         #: Cuts, by the loop orders that constraints leave to a subspace and by the tensors that share a bank.
         self._cut_pools: defaultdict[tuple[Order, Banks], CutPool] = defaultdict(lambda: CutPool(lambda: self.is_over))
         #: Extents inside the outer loops of merged solutions whose exact cost was above the master problem's bound.

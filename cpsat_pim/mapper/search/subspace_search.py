@@ -43,17 +43,16 @@ class SubspaceSearch:
         self.parameters = state.parameters
         self.spatial_bounds = SpatialBounds(state.layer, state.arch, state.objective, restriction)
         state.spatial_bounds.append(self.spatial_bounds)
-        enumerations = state.tile_enumerations[
-            self.subspace.is_aligned, restriction.constraints, restriction.most_fetched
-        ]
+        key = (self.subspace.is_aligned, restriction.constraints, restriction.most_fetched)
         self.tiles = TileBounds(
             self.spatial_bounds,
             state.tables,
-            enumerations,
+            state.tile_enumerations[key],
             self._count_tiles,
             lambda: state.is_over,
             parameters=state.parameters,
         )
+        self.tiles.keep_energy_budget(state.budget_enumerations[key])
         self.lower_bound = self.spatial_bounds.lower_bound
         if self.lower_bound is not None:
             self._raise_lower_bound(state.known_bound)

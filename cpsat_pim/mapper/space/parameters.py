@@ -146,6 +146,8 @@ class SearchParameters:
     bound_tiles_latency: int = _number(4_000_000, positive)
     #: ... for the candidates of one trial bound.
     trial_tiles: int = _number(4_000_000, positive)
+    #: ... for those that keep a budget of energy.
+    budget_tiles: int = _number(1_000_000, positive)
     #: ... of a hard layer, for either.
     hard_tiles: int = _number(12_000_000, positive)
     #: Tiles of an enumeration that are kept; more are too many.

@@ -1,0 +1,41 @@
+"""Tiles that keep a budget of energy, where the objective is the latency."""
+
+import numpy as np
+
+from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.base.dims import Level
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds, TileEnumerations
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
+from cpsat_pim.mapper.space.candidates import COST, INSIDE_BUFFER, INSIDE_PE
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
+from cpsat_pim.mapping.constraints import Constraints
+
+
+def test_tiles_within_a_budget_are_few_and_hold_the_mapping_that_needs_all_of_it() -> None:
+    """The budget is the least energy. For latency alone no tiles are enumerated; within it all are, that of the optimum
+    among them, and no bound on the latency exceeds the optimum's.
+    """
+    layer, arch = ConvWorkload(R=3, S=3, P=8, Q=8, C=16, K=16), PIMArchitecture()
+    request = SolveRequest(objective=Objective.named("energy"), then=None, time_limit=100)
+    solved = solve_layer(layer, arch, request)
+    assert solved.mapping is not None
+    assert solved.cost is not None
+    assert solved.latency is not None
+    budget, tables, held = request.budget.with_most("energy", solved.cost), build_tables(layer, arch), []
+    for subspace in Subspace:
+        restriction = Restriction(layer, arch, Constraints(), subspace, budget)
+        tiles = TileBounds(SpatialBounds(layer, arch, Objective.named("latency"), restriction), tables)
+        assert tiles.candidates(solved.latency).tiles is None
+        tiles.keep_energy_budget(TileEnumerations())
+        found = tiles.candidates(solved.latency).tiles
+        if not len(tiles.candidates(solved.latency).vectors):
+            continue  # no spatial mapping of the subspace keeps the budget
+        assert found is not None
+        assert found[:, COST].max(initial=0) <= solved.latency
+        extents = [solved.mapping.extents(Level.PE), solved.mapping.extents(Level.GLOBAL_BUFFER)]
+        held.append((found[:, INSIDE_PE.start : INSIDE_BUFFER.stop] == np.ravel(extents)).all(axis=1).any())
+    assert any(held)
