@@ -71,8 +71,8 @@ class Completions:
 
     `cache`: counted streams of earlier drafts of the same layer, machine, objective and constraints. Mappings that cost
     more than the `cutoff` may be missing; `limits_below` gives what streams may take in mappings up to a cost. Where
-    the time `is_over`, no long stream is counted to its end. Latencies are those of the walk; by the formula if they are
-    not to be walked (`is_walked`), or if neither objective nor budget depends on them.
+    the time `is_over`, no long stream is counted to its end. Latencies are those of the walk; by the formula if not
+    `is_walked`, or if neither objective nor budget depends on them.
     """
 
     def __init__(
