@@ -14,8 +14,8 @@ from tables.nest import AXES, DRAM, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, N
 
 #: The latency's term of the walk.
 PIPELINE = "pipeline"
-#: The most array steps and scans that a walk takes before the closed form stands alone: some 0.1 s.
-MOST_WALKED = 300_000
+#: The most array steps and scans that a walk takes before the closed form stands alone: 0.3 s.
+MOST_WALKED = 1_000_000
 #: (level, dim) of a loop.
 Loop = tuple[int, int]
 

@@ -71,8 +71,8 @@ class Completions:
 
     `cache`: counted streams of earlier drafts of the same layer, machine, objective and constraints. Mappings that cost
     more than the `cutoff` may be missing; `limits_below` gives what streams may take in mappings up to a cost. Where
-    the time `is_over`, no long stream is counted to its end. Latencies are those of the walk, or else (not `is_walked`)
-    by the formula alone.
+    the time `is_over`, no long stream is counted to its end. Latencies are those of the walk; by the formula if not
+    `is_walked`, or if neither objective nor budget depends on them.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Completions:
         self.is_dram_tight = (arch.bank_bytes or arch.hierarchy[Level.DRAM].capacity_bytes) < largest
         self._has_shared_banks = bool(restriction.shared_parts)
         self._tempos: dict[Order, ArrayTiming] = {}
-        self._walks = Walks(self.machine) if is_walked else None
+        self._walks = Walks(self.machine) if is_walked and self.sees_cycles else None
         self._cache = cache
         self._limits_below, self._cutoff, self.stream_limits = limits_below, cutoff, limits_below(cutoff)
 
@@ -278,7 +278,7 @@ class Completions:
         fetched = [ordered.reuse(t, m) for t in Tensor for m in ordered.consumers(t)]
         uneven = [(outside, order[m]) for m, outside in enumerate(ordered.outside) if any(outside)]
         last = [scan_order(ordered, t) for t in Tensor] if self._has_shared_banks else []
-        is_walked = self.sees_cycles and self._walks is not None
+        is_walked = self._walks is not None
         found = [self._placements(t, order) for t in Tensor]
         for i, w, o in itertools.product(*(p.all if is_walked else p.undominated for p in found)):
             streams = (i.stream, w.stream, o.stream)

@@ -35,9 +35,12 @@ def is_underestimated(first: SearchState, best: Completion) -> bool:
 
 
 def best_walked(state: SearchState) -> Completion | None:
-    """Return the best by walks of the last incumbents of a search by the formula; None if there are none."""
+    """Return the best by walks of the last incumbents of a search by the formula; None if there are none. It forgets
+    these, as they need not be walked again.
+    """
     walked = []
-    for mapping in [incumbent.mapping for incumbent in state.incumbents]:
+    while state.incumbents:
+        mapping = state.incumbents.pop().mapping
         figures = (prediction := predict(state.layer, state.arch, mapping)).figures
         value = state.objective.value(figures.latency_cycles, figures.energy_fj)
         walked.append(Completion(mapping, prediction, value))

@@ -14,8 +14,10 @@ import attrs
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import Stop
+from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import SolvedLayer
+from cpsat_pim.mapper.result.layer import Predicted
 from cpsat_pim.mapper.search.constructed import constructed_mappings
 from cpsat_pim.mapper.search.ranking import (
     begin_by_walks,
@@ -53,7 +55,7 @@ def solve_layer(
     state = SearchState(*in_whole_units(layer, arch), request, stop)
     state, searches = (_search_twice if begins_by_formula(request) else _search_once)(state, on_progress)
     return SolvedLayer.concluded(
-        state.incumbent and (state.incumbent.mapping, state.incumbent.prediction),
+        _answer(state),
         _lower_bound(state, searches),
         workload=layer,
         arch=arch,
@@ -63,6 +65,15 @@ def solve_layer(
         constraints=request.constraints,
         budget=request.budget,
     )
+
+
+def _answer(state: SearchState) -> Predicted | None:
+    """Return the incumbent with its predicted figures: where no latency matters, none was walked so far."""
+    if state.incumbent is None:
+        return None
+    mapping, prediction, _ = state.incumbent
+    sees_cycles = state.objective.weights[0] > 0 or state.request.budget.cycles is not None
+    return mapping, prediction if sees_cycles else predict(state.layer, state.arch, mapping)
 
 
 #: A search that has ended, and those of its subspaces.
@@ -83,7 +94,8 @@ def _search_twice(state: SearchState, on_progress: OnProgress) -> Ended:
     if first.is_over and not is_underestimated(first, best):
         first.request = state.request
         _search(first, searches, on_progress)
-        best, lower_bound = best_walked(first) or best, _lower_bound(first, searches) or lower_bound
+        best = min(best_walked(first) or best, best, key=lambda completion: completion.value)
+        lower_bound = _lower_bound(first, searches) or lower_bound
     by_walks = begin_by_walks(state, first, best, lower_bound)
     if best.value == lower_bound or by_walks.is_over:
         on_progress(_progress(by_walks, []))
