@@ -1,11 +1,14 @@
 """The latency that `tables` walks by transitions of the loops is the one that `tracesim` walks element by element."""
 
+from fractions import Fraction
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpsat_pim.evaluate.cost import to_machine, to_nest
+from cpsat_pim.evaluate.cost import predict, to_machine, to_nest
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapping import BANKS
+from tables.counts.cost import exact_cost
 from tables.counts.latency import exact_latency
 from tests.cross.cases import Case, cases
 from tests.cross.test_shared_banks import in_one_bank
@@ -29,3 +32,15 @@ def test_latency_is_the_simulated_one(case: Case) -> None:
 def test_latency_is_the_simulated_one_in_shared_banks(case: Case, banks: str) -> None:
     """A scan takes the time by which the merged sequence of its bank advances."""
     check(in_one_bank(case, banks))
+
+
+@settings(max_examples=100)
+@given(cases(uneven=True))
+def test_predicted_latency_is_at_most_a_hundredth_below_the_simulated_one(case: Case) -> None:
+    """Nor is it ever below the formula, which the search bounds; in between it is one of the two."""
+    nest, machine = to_nest(case.layer, case.mapping, case.arch.spatial_reduction), to_machine(case.arch)
+    formula = exact_cost(nest, machine).latency_cycles
+    predicted = predict(case.layer, case.arch, case.mapping).figures.latency_cycles
+    walked = exact_latency(nest, machine)
+    assert predicted in (formula, walked)
+    assert predicted >= max(formula, walked / Fraction(101, 100))
