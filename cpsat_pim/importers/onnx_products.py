@@ -1,5 +1,6 @@
 """Products among the operators of ONNX files: a rule adds the layers of a node and returns the parts of its results."""
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
@@ -13,7 +14,7 @@ from cpsat_pim.importers.onnx_attention import FORMS, check_heads
 from cpsat_pim.importers.onnx_call import VENDOR, Call
 from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, factors, is_channels_last
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name
-from cpsat_pim.importers.products import Shape
+from cpsat_pim.importers.products import Shape, Unmappable
 
 
 @frozen
@@ -104,6 +105,34 @@ def _einsum(product: Product) -> Parts:
     return product.tensors.builder.einsum(product.name, product.call.given["equation"].decode(), operands)
 
 
+def _experts(product: Product, weights: tuple[int, int, int] = (2, 4, 6), default_bits: int = 8) -> Parts:
+    """Add the products of a mixture of experts, as if all experts had equally many rows: `name.fc1`, `name.fc3` if
+    there is such a gate, and `name.fc2`. Attribute `k`: how many experts take each row.
+
+    Args:
+        weights: where the weights of fc1, fc2 and fc3 are among the inputs, those of all experts in one tensor.
+        default_bits: the width of a weight if the node does not give it; narrower ones than 8 share bytes.
+    """
+    builder, call = product.tensors.builder, product.call
+    *batch, hidden = call.shape(0)
+    bits = int(call.given.get("expert_weight_bits", default_bits))
+    first, last, gate = weights
+    experts = call.shape(first)[0]
+    sizes = {i: math.prod(call.shape(i)[1:]) * 8 // bits // hidden for i in weights if call.optional(i)}
+    rows = math.prod(batch) * int(call.given.get("k", 1))
+    if rows % experts:
+        raise Unmappable(f"{rows} rows for {experts} experts", rows * hidden * sum(sizes.values()))
+
+    def added(name: str, index: int, channels: int, outputs: int, read: Parts) -> Parts:
+        data = Operand((experts, rows // experts, channels), read)
+        weight = product.operand(index, (experts, channels, outputs))
+        return builder.matmul(f"{product.name}.{name}", data, weight, None if bits == 8 else Fraction(bits, 8))
+
+    given = product.operand(0).parts
+    wide = [added(name, i, hidden, sizes[i], given) for name, i in (("fc1", first), ("fc3", gate)) if i in sizes]
+    return added("fc2", last, sizes[last], hidden, builder.merge(*wide, product.others(0, *sizes)))
+
+
 # --- Attention and recurrent layers -----------------------------------------------------------------------------------
 
 
@@ -192,6 +221,8 @@ _VENDOR: dict[str, Build] = {
     "QOrderedMatMul": partial(_matmul, left=0, right=2),
     **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), _packed_matmul),
     "DynamicQuantizeLSTM": _recurrent,
+    "MoE": _experts,
+    "QMoE": partial(_experts, weights=(2, 5, 8), default_bits=4),
 }
 
 #: The products by kind of operator.

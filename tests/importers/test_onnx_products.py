@@ -144,6 +144,36 @@ def test_packed_weights_have_the_width_of_their_bits(save):
         assert (up.workload.P, up.workload.C, up.workload.K, up.bytes) == (3, 64, 32, width)
 
 
+_EXPERTS = {
+    "MoE": (("x", "r", "w1", "", "w2", "", "w3"), 8),
+    "QMoE": (("x", "r", "w1", "s", "", "w2", "s", "", "w3"), 4),
+}
+
+
+@pytest.mark.parametrize("kind", _EXPERTS)
+def test_experts_are_groups_of_equally_many_rows(save, kind):
+    """Six rows of 8 channels, each taken by 2 of 4 experts of 16 units: 3 rows each; QMoE has two weights a byte."""
+    read, bits = _EXPERTS[kind]
+    constants = [weight(name, 4, 128 * bits // 64, 8) for name in ("w1", "w2", "w3")]
+    experts = onnx.helper.make_node(kind, read, ["y"], "moe", domain="com.microsoft", k=2)
+    file = save([experts], [value("x", 2, 3, 8), value("r", 6, 4)], [*constants, weight("s", 4, 16)])
+    width = Fraction(bits, 8)
+    assert layers(imported(file)) == {
+        **layer("moe.fc1", P=3, C=8, K=16, G=4, weight_bytes=width),
+        **layer("moe.fc3", P=3, C=8, K=16, G=4, weight_bytes=width),
+        **layer("moe.fc2", P=3, C=16, K=8, G=4, weight_bytes=width),
+    }
+
+
+def test_experts_of_unequal_rows_are_skipped_with_their_work(save):
+    """Six rows for 4 experts: 6 x 8 x 16 in fc1, as many in fc2."""
+    experts = onnx.helper.make_node("MoE", ["x", "r", "w1", "", "w2"], ["y"], "moe", domain="com.microsoft")
+    constants = [weight("w1", 4, 8, 16), weight("w2", 4, 16, 8), weight("v", 8, 3)]
+    file = save([experts, node("MatMul", "y v", "fc")], [value("x", 6, 8), value("r", 6, 4)], constants)
+    (skipped,) = import_network(file, skip_unsupported=True).skipped
+    assert (skipped.kind, skipped.macs) == ("com.microsoft.MoE (6 rows for 4 experts)", 2 * 6 * 8 * 16)
+
+
 def test_model_may_be_given_as_a_path(save):
     """A path is as good as its text."""
     file = save([node("MatMul", "x w", "fc")], [value("x", 1, 8)], [weight("w", 8, 4)])
