@@ -21,7 +21,7 @@ from cpsat_pim.compiler.search.bank_elementwise import best_elementwise
 from cpsat_pim.compiler.search.bank_mode import best_bank_mapping
 from cpsat_pim.compiler.search.broadcast import Found, FoundElementwise
 from cpsat_pim.compiler.search.goal import Goal
-from cpsat_pim.compiler.search.in_order import best_in_order, best_spread
+from cpsat_pim.compiler.search.in_order import best_in_order, best_spread, single_bank_bound
 from cpsat_pim.compiler.search.objective import matrix_fj, matrix_ps
 from cpsat_pim.compiler.simulated import simulated_plan
 from cpsat_pim.compiler.verify import execute_on_numbers
@@ -160,12 +160,27 @@ def compile_broadcast(
         space=best.mappings,
         walked=best.walked,
         functional=execute_on_numbers(bound, lowered, device),
-        remarks=() if device.system.checked_against else ("the device is not checked against a simulator",),
+        remarks=_remarks(
+            bound, device, channels or all_channels, best.value if objective == "energy" and not packs else 0
+        ),
         goal=objective,
         value=None if objective == "time" else best.value,
         energy_fj=_energy_fj(lowered, packing_fj),
         matrix_ps=packing,
     )
+
+
+def _remarks(bound: Kernel, device: Device, channels: int, energy_fj: int) -> tuple[str, ...]:
+    """What a reader should know: no simulator, and of a least energy what commands of single banks could save (AiM)."""
+    remarks = () if device.system.checked_against else ("the device is not checked against a simulator",)
+    if energy_fj == 0 or has_bank_mode(device) or not in_order_target(device).sets_scalars:
+        return remarks
+    contraction = contraction_of(bound, _only_statement(bound))
+    target = in_order_target(device)
+    least = min(single_bank_bound(contraction.with_hull(hull), target, channels) for hull in contraction.hulls())
+    if least >= energy_fj:
+        return (*remarks, "commands of single banks take no less energy")
+    return (*remarks, f"with commands of single banks the energy would be at least {least / 1e9:.3f} uJ")
 
 
 def check_energies(device: Device) -> None:

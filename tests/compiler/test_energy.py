@@ -128,6 +128,20 @@ def _tilings(search: Any, table: Any, target: Any, has_inputs: bool) -> Any:
     return search.tilings(table, target, has_inputs) if search is search_of_banks else search.tilings(table, target)
 
 
+def test_single_banks_save_the_idle_ones_at_most() -> None:
+    """GEMV of 17 outputs and one column on AiM: a load, two sums set and read, and 17 of 32 products and rows are
+    needed (figures of the device file); of 32 outputs group commands are proven best."""
+    target = TARGETS["gddr6-aim"]
+    for outputs, used in ((17, 17), (32, 32)):
+        bound = shipped_kernel("gemm").bind({"B": 1, "N": outputs, "K": 16})
+        contraction = contraction_of(bound, bound.statements[0])
+        least = search_in_order.single_bank_bound(contraction, target, 1)
+        assert least == 1408163 + 2 * (2099438 + 1955688) + used * (1314450 + 47205600) // 16
+        best = best_in_order(contraction, target, 1, goal=Goal(contraction, target, "energy"))
+        assert best is not None
+        assert best.value == 1408163 + 2 * (2099438 + 1955688) + 2 * (1314450 + 47205600)
+
+
 def search_problem(name: str, mapping: Any, contraction: Any, target: Any) -> str | None:
     """Why the device cannot run a mapping."""
     found: str | None = (search_of_banks if name == "hbm-pim" else search_in_order).problem(

@@ -17,7 +17,7 @@ from cpsat_pim.compiler.search.broadcast import (
     best_of,
     best_of_space,
 )
-from cpsat_pim.compiler.search.cuts import BATCHES, COLUMNS, OUTPUT_COUNT, SHARED_VECTORS, Cuts, CutSpace
+from cpsat_pim.compiler.search.cuts import BATCHES, CHANNELS, COLUMNS, OUTPUT_COUNT, SHARED_VECTORS, Cuts, CutSpace
 from cpsat_pim.compiler.search.goal import Goal
 from cpsat_pim.compiler.search.space import distinct_parts
 from tables.commands import in_order
@@ -168,6 +168,32 @@ def energies(table: Ints, tilings: Tilings, target: InOrderTarget, has_inputs: b
     act = int(target.energies[target.inserted[0], Function.NOTHING])
     total = _added_up(target, [*counts, ("load_scalars", sums), ("drain_scalars", sums)])
     return np.asarray(total + opened * act, np.int64)
+
+
+def single_bank_bound(contraction: Contraction, target: InOrderTarget, channels: int) -> int:
+    """Femtojoules that no mapping falls below, not even if products and rows of single banks replace those of all
+    banks (AiM): commands of the channel as `energies` counts them; of products and rows those of banks with elements.
+
+    A row stays open from vector to vector only where a bank has one output and one tile; of banks with ragged shares
+    that may be one output less than the most.
+    """
+    lanes, (batch, shared, outputs, depth) = target.device.core.lanes, contraction.extents
+    cuts = CutSpace.of(contraction, target.axes, lanes, LANES, channels, keeps_channels=True).cuts()
+    tiled = tilings(cuts.table, target)
+    table, has_inputs = cuts.table[tiled.cut], contraction.inputs is not None
+    passes = table[:, BATCHES] * table[:, SHARED_VECTORS] * table[:, OUTPUT_COUNT]
+    products, act = target.command("mac_tree"), int(target.inserted[0])
+    of_all = passes * table[:, COLUMNS] * target.energies[products, Function.MAC_TREE]
+    of_all += opened_rows(table, tiled) * target.energies[act, Function.NOTHING]
+    of_channels = (energies(table, tiled, target, has_inputs) - of_all) * table[:, CHANNELS]
+    columns = -(-depth // lanes)
+    tiles = -(-columns // tiled.depth_tile)
+    stays = (table[:, OUTPUT_COUNT] <= 2) & (table[:, COLUMNS] <= tiled.depth_tile)
+    rows = batch * outputs * np.where(stays, 1, shared * tiles)
+    banks = int(np.prod(target.axes))
+    single = batch * shared * outputs * columns * target.energies[products, Function.MAC_TREE]
+    single = single + rows * target.energies[act, Function.NOTHING]
+    return int((of_channels + single // banks).min())
 
 
 def _added_up(target: InOrderTarget, counts: list[tuple[str, Ints]]) -> Ints:
