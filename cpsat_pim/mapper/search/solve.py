@@ -128,7 +128,7 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
     while not state.is_over and (search := _next(searches)):
         if state.seconds > deadline:
             deadline = math.inf
-            _find_any_mapping(searches, built)
+            _find_any_mapping(searches, built, state.request.time_limit)
         else:
             search.step(_turn_ends(search, searches), _least_of_others(search, searches))
         on_progress(_progress(state, searches))
@@ -165,9 +165,11 @@ def _seconds_without_incumbent(state: SearchState) -> float:
     return min(parameters.without_incumbent_share * left, parameters.without_incumbent_seconds)
 
 
-def _find_any_mapping(searches: Sequence[SubspaceSearch], built: int | None = None) -> None:
+def _find_any_mapping(
+    searches: Sequence[SubspaceSearch], built: int | None = None, time_limit: float = math.inf
+) -> None:
     """Seek any mapping if there is no incumbent, or only one that was built, of the given cost: low trial bounds that
-    found none may not find one in time.
+    found none may not find one in time. It takes a few seconds at most, which may lie past all but the given limit.
 
     One trial bound after the other in all subspaces: what is soon found in one may take long in another.
     """
@@ -175,7 +177,7 @@ def _find_any_mapping(searches: Sequence[SubspaceSearch], built: int | None = No
     willing = [search for search in searches if search.is_open and search.subspace is not Subspace.SPLIT]
     if not willing or (state := willing[0].state).is_stopped:
         return
-    until = state.seconds + state.parameters.any_mapping_seconds
+    until = min(state.seconds + state.parameters.any_mapping_seconds, time_limit)
     for step in (None, *state.parameters.any_steps):
         for search in willing:
             if state.cutoff != built or state.is_stopped or state.seconds >= until:

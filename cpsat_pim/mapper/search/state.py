@@ -155,9 +155,11 @@ class SearchState:
         """Solve a master problem; end at so many seconds of the search, or after so much work of CP-SAT."""
         return self._solve(master, max(0.1, until - self.seconds), first=False, work=work)
 
-    def solve_for_any(self, master: MasterProblem) -> SolveResult:
-        """Return the first solution of a master problem that CP-SAT finds within `any_solve_seconds`."""
-        return self._solve(master, self.parameters.any_solve_seconds, first=True)
+    def solve_for_any(self, master: MasterProblem, until: float = math.inf) -> SolveResult:
+        """Return the first solution of a master problem that CP-SAT finds within `any_solve_seconds`; end at so many
+        seconds of the search.
+        """
+        return self._solve(master, max(0.1, min(self.parameters.any_solve_seconds, until - self.seconds)), first=True)
 
     def _solve(self, master: MasterProblem, seconds: float, *, first: bool, work: float = math.inf) -> SolveResult:
         result = solve_master(master, self.request, self.stop, seconds, first=first, work=work)

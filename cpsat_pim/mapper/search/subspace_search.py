@@ -212,7 +212,7 @@ class SubspaceSearch:
             return None
         if self.state.is_hard and not self._has_tried_cheapest and self.subspace is not Subspace.SPLIT:
             self._has_tried_cheapest = True
-            self._seek_among_cheapest_tiles()
+            self._seek_among_cheapest_tiles(self.state.request.time_limit)
             cutoff = self.state.cutoff
         if not self._has_looked_ahead and self._lookahead is not None:
             self._has_looked_ahead = True
@@ -275,7 +275,7 @@ class SubspaceSearch:
             return
         trial_bound, cutoff = above(self.spatial_bounds.lower_bound or 0, step), self.state.cutoff
         all_candidates = Candidates(*self.spatial_bounds.candidates(trial_bound), None)
-        if self._seek(trial_bound, all_candidates) == cp_model.INFEASIBLE:
+        if self._seek(trial_bound, all_candidates, until) == cp_model.INFEASIBLE:
             self._raise_lower_bound(1 + (trial_bound if cutoff is None else min(trial_bound, cutoff)))
 
     def seek_apart(self, until: float) -> None:
@@ -287,23 +287,23 @@ class SubspaceSearch:
             for solution in self.state.solve(master, until, self.parameters.solve_work).solutions:
                 self.state.complete(solution, 0)
 
-    def _seek_among_cheapest_tiles(self, until: float = math.inf) -> bool:
+    def _seek_among_cheapest_tiles(self, until: float) -> bool:
         """Seek a mapping with some of the cheapest enumerated tiles, and return whether one was soon found."""
         cheapest, cutoff = self.tiles.cheapest(), self.state.cutoff
         steps = self.parameters.any_tile_steps if cheapest is not None else ()
         trial_bounds = [above(self.lower_bound or 0, step) for step in steps]
         if cutoff is not None:
             trial_bounds = [trial for trial in trial_bounds if trial < cutoff] or [cutoff] * bool(steps)
-        statuses = (self._seek(trial, cheapest) for trial in trial_bounds if self.state.seconds < until)
+        statuses = (self._seek(trial, cheapest, until) for trial in trial_bounds if self.state.seconds < until)
         return any(status in (cp_model.FEASIBLE, cp_model.OPTIMAL) for status in statuses)
 
-    def _seek(self, trial_bound: int, candidates: Candidates | None) -> int:
+    def _seek(self, trial_bound: int, candidates: Candidates | None, until: float) -> int:
         """Seek a mapping of some candidates that costs at most a trial bound; return CP-SAT's status after a while."""
         try:
             master = self._build_master(trial_bound, candidates=candidates)
         except InvalidMaster:
             return int(cp_model.UNKNOWN)
-        result = self.state.solve_for_any(master)
+        result = self.state.solve_for_any(master, until)
         for solution in result.solutions[:1]:
             self.state.complete(solution, 0)
         return result.status
