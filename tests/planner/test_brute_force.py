@@ -254,7 +254,9 @@ def test_search_with_little_room_proves_the_best_plan_that_fits(monkeypatch, eve
     for capacity in {peaks[0] // 2, peaks[0] - 1, *some}:
         narrow, best = evolve(array, capacity_bytes=capacity), every.best(capacity)
         assert WholeModel(graph, narrow, space, costs).solve() == best
-        solved = solve_plan(graph, narrow, space, LATENCY, MadeUpCosts(LATENCY), SearchLimits(batch=2))
+        solved = solve_plan(
+            graph, narrow, space, LATENCY, MadeUpCosts(LATENCY), SearchLimits(batch=2, refusal_percent=100)
+        )
         if best is None:
             assert (solved.plan, solved.status) == (None, Status.INFEASIBLE)
             least = re.fullmatch(r"no plan.*; the least that would do is (\d+)", solved.reason).group(1)
