@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from cpsat_pim.compiler.attention import Attention, AttentionMapping, attention_
 from cpsat_pim.compiler.dispatch.cover import fewest_mappings
 from cpsat_pim.compiler.dispatch.layout import best_layout
 from cpsat_pim.compiler.dispatch.lengths import CONTEXT, SCORE, LengthSearch, best_of_lengths
+from cpsat_pim.compiler.dispatch.table import ticks_of_lengths
 from cpsat_pim.compiler.lowering.contraction import empty_stream, moves
 from cpsat_pim.compiler.mapping import Mapping
 from cpsat_pim.compiler.target import target_of
@@ -66,6 +68,19 @@ def test_ticks_are_the_simulators(heads: int, tokens: int, head_size: int) -> No
     attention = Attention(heads, tokens, head_size)
     assert simulate(TARGET.rules, lower_attention(attention, best.mapping, TARGET)).finish == best.ticks
     assert best.bound <= best.ticks <= best_attention(attention, TARGET).ticks
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=20)
+@given(st.data())
+def test_ticks_of_a_range_are_those_of_each_length(data: st.DataObject) -> None:
+    """Lengths that are said to take the same ticks do. A channel's buffer holds 8,192 scores: from 4,097 tokens on, two
+    heads take two rounds."""
+    first = data.draw(st.sampled_from((1, 90, 300, 4080)))
+    lengths, search = range(first, first + 33), LengthSearch(4, 64, TARGET)
+    drawn = data.draw(pairs(4, first, 64))
+    mapping = AttentionMapping(evolve(drawn.score, splits=(2, 1, 1, 1)), evolve(drawn.context, splits=(2, 1, 1, 1)))
+    each = [attention_ticks(Attention(4, tokens, 64), mapping, TARGET) for tokens in lengths]
+    assert ticks_of_lengths(search, mapping, lengths) == each
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)

@@ -6,6 +6,7 @@ context takes at least the lower bound of its cuts. What these two leave open, `
 """
 
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 from attrs import evolve, frozen
@@ -101,9 +102,7 @@ class LengthSearch:
     def groups(self, tokens: int, mapping: AttentionMapping, reserved: int = 0) -> Ints:
         """int64[groups, 8]: the barrier groups of all rounds."""
         found, address, moves_of = [], 0, self.moves_of(mapping)
-        parts = mapping.score.splits[BATCH]
-        rounds = head_rounds(Attention(self.heads, max(tokens, reserved), self.head_size), self.target, parts)
-        for heads in rounds:
+        for heads in self.rounds(max(tokens, reserved), mapping):
             for segment, chosen in ((SCORE, mapping.score), (SOFTMAX, None), (CONTEXT, mapping.context)):
                 if chosen is None:
                     group = np.zeros((1, SEGMENT + 1), np.int64)
@@ -111,7 +110,7 @@ class LengthSearch:
                     found.append(group)
                     continue
                 share = self.share(segment, chosen, heads, tokens)
-                capacity = self.share(segment, chosen, heads, max(tokens, reserved))
+                capacity = self.share(segment, chosen, heads, reserved) if reserved > tokens else share
                 columns = self.target.device.core.columns
                 steps = build_steps(share, columns)
                 if reserved:
@@ -125,6 +124,10 @@ class LengthSearch:
                 group[:, SEGMENT] = segment
                 found.append(group)
         return np.concatenate(found)
+
+    def rounds(self, tokens: int, mapping: AttentionMapping) -> list[int]:
+        """The heads that a channel computes at a time, in every round."""
+        return head_rounds(Attention(self.heads, tokens, self.head_size), self.target, mapping.score.splits[BATCH])
 
     def share(self, segment: int, mapping: Mapping, heads: int, tokens: int) -> Share:
         """What a core computes of so many heads a channel."""
@@ -150,7 +153,7 @@ class LengthSearch:
     def least_ticks(self, tokens: int, parts: int) -> int:
         """Ticks of the MACs alone if no lane were idle."""
         elements = 2 * ceiling(self.heads, parts) * tokens * self.head_size
-        cores = int(np.prod(self.target.axes))
+        cores = prod(self.target.axes)
         return ceiling(elements, self.target.device.core.lanes * cores) * self.target.timing.mac
 
     def bound_of_others(self, tokens: int, most: int) -> int:

@@ -12,8 +12,10 @@ from cpsat_pim.compiler.attention import AttentionMapping
 from cpsat_pim.compiler.dispatch.cover import Cover, fewest_mappings
 from cpsat_pim.compiler.dispatch.layout import SharedLayout, best_layout
 from cpsat_pim.compiler.dispatch.lengths import LengthOptimum, LengthSearch, best_of_lengths
+from cpsat_pim.compiler.mapping.contraction import DEPTH, OUTPUTS
 from cpsat_pim.compiler.plan import describe_mapping, mapping_data
 from cpsat_pim.compiler.target import Target
+from tables.commands.steps import ceiling
 
 Ints = NDArray[np.int64]
 
@@ -103,14 +105,14 @@ def dispatch(
 
 
 def ticks_of_lengths(search: LengthSearch, mapping: AttentionMapping, lengths: range) -> list[int]:
-    """The ticks of a mapping for every length; a large number where its heads do not fit. Lengths with the same barrier
-    groups take the same ticks.
+    """The ticks of a mapping for every length. Tokens enter a stream only as the heads of a round, the outputs of a
+    core in the score and its depth in the context: lengths in which these are equal take the same ticks.
     """
-    known: dict[bytes, int] = {}
+    outputs, depth = mapping.score.parts(search.target)[OUTPUTS], mapping.context.parts(search.target)[DEPTH]
+    known: dict[tuple[int, ...], int] = {}
     result = []
     for tokens in lengths:
-        groups = search.groups(tokens, mapping)
-        key = groups.tobytes()
+        key = (*search.rounds(tokens, mapping), ceiling(tokens, outputs), ceiling(tokens, depth))
         if key not in known:
             known[key] = search.ticks(tokens, mapping)
         result.append(known[key])
