@@ -1,22 +1,25 @@
 """The figures of DCC (arXiv 2511.15503) recomputed, beside the paper's, as Markdown tables.
 
-    python scripts/benchmark_compiler.py --figure 6 7 9 10
-    python scripts/benchmark_compiler.py --figure 8 [--models gpt3-13b] [--batches 1]
+    python scripts/benchmark_compiler.py --figure 6 7 9 10 [--draw docs]
+    python scripts/benchmark_compiler.py --figure 8 [--models gpt3-13b] [--batches 1] [--draw docs]
     python scripts/benchmark_compiler.py --table 2 [--device NAME --kernels GEMV --every 8 --rounds 5000 --samples 50]
 
 Figures 6, 9 and 10 compare gains over AttAcc's fixed distribution on as many channels: the paper's GPU baseline is not
 given. The fixed distribution splits heads over the channels of one stack (16) or of all (80), outputs over 16 bank
 groups and the depth over 4 banks (paper, section V). Figure 7 and the left halves of 9 and 10 are HBM-PIM's
-(`hbm_pim_figures.py`).
+(`hbm_pim_figures.py`). `--draw` also writes each figure as an SVG file, `compiler-figure-6.svg` and so on, which needs
+the extra `plots`.
 """
 
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
-from math import ceil, prod
+from math import ceil
 from pathlib import Path
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -29,15 +32,31 @@ from cpsat_pim.compiler.lowering.contraction import compute_ticks
 from cpsat_pim.compiler.mapping import Contraction, Mapping, contraction_of
 from cpsat_pim.compiler.models.attacc_baseline import attacc_attention
 from cpsat_pim.compiler.models.block import Request
-from cpsat_pim.compiler.models.llm import SYSTEMS, Generation, speedups
+from cpsat_pim.compiler.models.llm import SYSTEMS, Generation
 from cpsat_pim.compiler.models.transformer import read_transformer
 from cpsat_pim.compiler.predictor import Protocol
 from cpsat_pim.compiler.search import best_mapping
 from cpsat_pim.compiler.search.space import output_ps
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.device import read_device
-from scripts import draft_predictor, hbm_pim_figures
-from tracesim.commands import simulate
+from cpsat_pim.report.figures import check_drawing
+from scripts import compiler_pictures, draft_predictor, hbm_pim_figures
+from scripts.compiler_gains import (
+    PAPER_SYSTEMS,
+    Breakdown,
+    Gain,
+    Generated,
+    Halves,
+    Parts,
+    breakdown_table,
+    gains_table,
+    generation_head,
+    generation_row,
+    header,
+    outputs_table,
+    row,
+)
+from tracesim.commands import Stream, simulate
 
 #: Channels of a stack, over which the fixed distribution splits heads; channels of all stacks.
 ONE_STACK, ALL_STACKS = 16, 80
@@ -128,23 +147,13 @@ def attention_times(heads: int, tokens: int, target: Target) -> tuple[Pair, Pair
 def red_times(size: int, batch: int, target: Target) -> tuple[Pair, Pair]:
     """With a batch element a channel and its sum over all cores, and of the optimum."""
     contraction = bound("red", B=batch, N=size)
-    fixed = time_of(Mapping(splits=(1, 1, batch, 1), owners=(3, 3, 3, 3), is_tree=True), contraction, target)
+    fixed = time_of(fixed_red(batch), contraction, target)
     return (fixed, fixed), best_times(contraction, target)
 
 
-def row(*cells: object) -> str:
-    """A row of a Markdown table."""
-    return "| " + " | ".join(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells) + " |"
-
-
-def header(*cells: str) -> str:
-    """The head of a Markdown table."""
-    return row(*cells) + "\n" + "|" + "---|" * len(cells)
-
-
-def geomean(values: list[float]) -> float:
-    """The geometric mean."""
-    return float(prod(values) ** (1 / len(values)))
+def fixed_red(batch: int) -> Mapping:
+    """A batch element a channel, its sum over all cores."""
+    return Mapping(splits=(1, 1, batch, 1), owners=(3, 3, 3, 3), is_tree=True)
 
 
 def gains(fixed: Pair, best: Pair) -> tuple[float, float]:
@@ -152,43 +161,65 @@ def gains(fixed: Pair, best: Pair) -> tuple[float, float]:
     return fixed[0] / best[0], fixed[1] / best[1]
 
 
-def figure_6(target: Target) -> Iterator[str]:
+def gain(kernel: str, size: str, batch: int, dcc: float, times: tuple[Pair, Pair]) -> Gain:
+    """A bar beside the paper's."""
+    fixed, best = times
+    return Gain(kernel, size, batch, dcc, *gains(fixed, best), fixed[1] / 1e6, best[1] / 1e6)
+
+
+def figure_6(target: Target) -> list[Gain]:
     """Gains over the fixed distribution, bar by bar."""
-    yield header("kernel", "size", "batch", "DCC", "ours, 16 channels", "ours, 80 channels", "fixed us", "best us")
+    found = []
     for kernel, measure in (("ATTN", attention_times), ("GEMV", gemv_times)):
-        rows = []
         for (heads, tokens, batch), base, dcc in zip(BARS, *FIGURE_6[kernel], strict=True):
-            fixed, best = measure(heads * batch, tokens, target)
-            rows.append((dcc / base, *gains(fixed, best)))
-            yield row(kernel, f"{heads}x{tokens}", batch, *rows[-1], fixed[1] / 1e6, best[1] / 1e6)
-        yield row(kernel, "geomean", "", *(geomean(list(column)) for column in zip(*rows, strict=True)), "", "")
+            found.append(gain(kernel, f"{heads}x{tokens}", batch, dcc / base, measure(heads * batch, tokens, target)))
     for (size, batch), base, dcc in zip(RED_BARS, *FIGURE_6_RED, strict=True):
-        fixed, best = red_times(size, batch, target)
-        yield row("RED", size, batch, dcc / base, *gains(fixed, best), fixed[1] / 1e6, best[1] / 1e6)
+        found.append(gain("RED", str(size), batch, dcc / base, red_times(size, batch, target)))
+    return found
 
 
-def figure_9(target: Target) -> Iterator[str]:
+def figure_9(target: Target) -> list[Gain]:
     """Gains of GEMV with 32 heads by batch and outputs."""
-    yield header("batch", "outputs", "DCC", "ours, 16 channels", "ours, 80 channels")
-    for batch, bars in zip((1, 2, 4, 8), FIGURE_9, strict=True):
-        for outputs, dcc in zip((512, 1024, 2048, 4096), bars, strict=True):
-            yield row(batch, outputs, dcc, *gains(*gemv_times(32 * batch, outputs, target)))
+    return [
+        gain("GEMV", str(outputs), batch, dcc, gemv_times(32 * batch, outputs, target))
+        for batch, bars in zip((1, 2, 4, 8), FIGURE_9, strict=True)
+        for outputs, dcc in zip((512, 1024, 2048, 4096), bars, strict=True)
+    ]
 
 
-def figure_10(target: Target) -> Iterator[str]:
-    """Compute and rearrangement at size 2048 with 32 heads, fixed and best on one stack; microseconds."""
-    yield header("kernel", "batch", "DCC", "ours", "fixed: compute", "rearrangement", "best: compute", "rearrangement")
-    for batch, dcc in zip((1, 4), FIGURE_10["GEMV"], strict=True):
-        contraction = bound("gemv", B=32 * batch, N=2048, K=HEAD_SIZE)
-        best = best_mapping(contraction, target, ONE_STACK, counts=False)
-        if best is not None:
-            fixed = fixed_gemv(32 * batch, ONE_STACK)
-            parts = [*_parts(fixed, contraction, target), *_parts(best.mapping, contraction, target)]
-            yield row("GEMV", batch, dcc, sum(parts[:2]) / sum(parts[2:]), *(f"{part:.3f}" for part in parts))
-    for batch, dcc in zip((1, 4), FIGURE_10["RED"], strict=True):
-        yield row("RED", batch, dcc, gains(*red_times(2048, batch, target))[0], "", "", "", "")
-    for batch, dcc in zip((1, 4), FIGURE_10["ATTN"], strict=True):
-        yield row("ATTN", batch, dcc, gains(*attention_times(32 * batch, 2048, target))[0], "", "", "", "")
+def figure_10(target: Target) -> list[Breakdown]:
+    """Compute and rearrangement at size 2048 (with 32 heads), fixed and best on one stack."""
+    parts_of = {"GEMV": gemv_parts, "RED": red_parts, "ATTN": attention_parts}
+    return [
+        Breakdown(kernel, batch, dcc, *parts_of[kernel](batch, target))
+        for kernel, bars in FIGURE_10.items()
+        for batch, dcc in zip((1, 4), bars, strict=True)
+    ]
+
+
+def gemv_parts(batch: int, target: Target) -> tuple[Parts, Parts]:
+    """Of the fixed distribution, and of the optimum."""
+    contraction = bound("gemv", B=32 * batch, N=2048, K=HEAD_SIZE)
+    return _parts(fixed_gemv(32 * batch, ONE_STACK), contraction, target), _best_parts(contraction, target)
+
+
+def red_parts(batch: int, target: Target) -> tuple[Parts, Parts]:
+    """Of the fixed distribution, and of the optimum."""
+    contraction = bound("red", B=batch, N=2048)
+    return _parts(fixed_red(batch), contraction, target), _best_parts(contraction, target)
+
+
+def attention_parts(batch: int, target: Target) -> tuple[Parts, Parts]:
+    """Of AttAcc's own stream, and of the optimum: MACs, their rows and softmax alone, and the rest."""
+    fixed, best = (pair[0] for pair in attention_times(32 * batch, 2048, target))
+    stream = attacc_attention(ceil(32 * batch / ONE_STACK), 2048, HEAD_SIZE, target)
+    stays = np.isin(stream.kind, [target.device.command(name) for name in ("MACAB", "SFM")])
+    alone = simulate(target.rules, Stream(*(column[stays] for column in stream))).finish
+    search = LengthSearch(32 * batch, HEAD_SIZE, target, ONE_STACK)
+    compute = search.compute_ticks(2048, search.best(2048).mapping)
+    found = [(ticks * target.device.tick_ps, total) for ticks, total in ((alone, fixed), (compute, best))]
+    (one, other) = ((part / 1e6, (total - part) / 1e6) for part, total in found)
+    return one, other
 
 
 def bases(target: Target) -> Iterator[str]:
@@ -209,26 +240,28 @@ def bases(target: Target) -> Iterator[str]:
         yield row("RED", size, batch, attacc / vectors[size, batch], other / ours)
 
 
-def _parts(mapping: Mapping, contraction: Contraction, target: Target) -> tuple[float, float]:
+def _best_parts(contraction: Contraction, target: Target) -> Parts:
+    """Of the optimum on one stack."""
+    best = best_mapping(contraction, target, ONE_STACK, counts=False)
+    assert best is not None, "a kernel of figure 10 fits one stack"
+    return _parts(best.mapping, contraction, target)
+
+
+def _parts(mapping: Mapping, contraction: Contraction, target: Target) -> Parts:
     """Microseconds of MACs and rows alone, and of the rest."""
     compute = compute_ticks(mapping, contraction, target) * target.device.tick_ps
     return compute / 1e6, (time_of(mapping, contraction, target) - compute) / 1e6
 
 
-def figure_8(target: Target, models: list[str], batches: list[int]) -> Iterator[str]:
-    """Gains over the host alone of the published systems and of ours."""
-    names = ("base", "compiled-base", "full", "compiled-full")
-    paper_names = [f"{name} (paper)" for name in names]
-    yield header("model", "batch", "in/out", *paper_names, "compiled-piped", "compiled", "s to compute")
+def figure_8(target: Target, models: list[str], batches: list[int]) -> Iterator[Generated]:
+    """Seconds of the published systems and of ours, case by case."""
     for (model, batch, given, generated), paper in FIGURE_8.items():
         if model in models and batch in batches:
             begun = time.monotonic()
             generation = Generation(Request(read_transformer(model), batch, given, generated), target)
-            gained = speedups({system: generation.seconds(system) for system in SYSTEMS})
-            cells = [f"{gained[name]:.3f} ({value:.2f})" for name, value in zip(names, paper, strict=True)]
-            cells += [f"{gained[name]:.3f}" for name in ("compiled-piped", "compiled")]
-            seconds = f"{time.monotonic() - begun:.0f}"
-            yield row(model, batch, f"{given}/{generated}", *cells, seconds)
+            times = {system: generation.seconds(system) for system in SYSTEMS}
+            dcc = dict(zip(PAPER_SYSTEMS, paper, strict=True))
+            yield Generated(model, batch, f"{given}/{generated}", dcc, times, time.monotonic() - begun)
 
 
 def _print_table_2(protocol: Protocol, every: int, kernels: list[str], device: str | None) -> None:
@@ -241,12 +274,68 @@ def _print_table_2(protocol: Protocol, every: int, kernels: list[str], device: s
         print(line, flush=True)
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print each as soon as it is there."""
+    for line in lines:
+        print(line, flush=True)
+
+
+def halves_of(number: int, target: Target) -> Halves:
+    """The bars of figure 6, 7, 9 or 10 by device, in the paper's order."""
+    ours = {6: figure_6, 9: figure_9, 10: figure_10}
+    others = {7: hbm_pim_figures.figure_7, 9: hbm_pim_figures.figure_9, 10: hbm_pim_figures.figure_10}
+    found: Halves = {hbm_pim_figures.DEVICE.name: others[number]()} if number in others else {}
+    return found | ({target.device.name: ours[number](target)} if number in ours else {})
+
+
+def print_halves(number: int, target: Target, halves: Halves) -> None:
+    """Print the tables of figure 6, 7, 9 or 10."""
+    table = {6: gains_table, 7: gains_table, 9: outputs_table, 10: breakdown_table}[number]
+    for device, bars in halves.items():
+        print_lines((f"\nFigure {number}, {device}\n", *table(bars)))
+    if number == 7:
+        print_lines(("\nThe fixed distribution on HBM-PIM over that on AttAcc\n", *bases(target)))
+
+
+def printed_generation(target: Target, models: list[str], batches: list[int]) -> list[Generated]:
+    """The cases of figure 8, each printed as soon as it is computed."""
+    print_lines((f"\nFigure 8, {target.device.name}\n", generation_head()))
+    cases = []
+    for case in figure_8(target, models, batches):
+        print(generation_row(case), flush=True)
+        cases.append(case)
+    return cases
+
+
 def main() -> None:
-    """Print the tables."""
+    """Print the tables, and draw the figures."""
+    args = parsed()
+    if args.table:
+        _print_table_2(Protocol(rounds=args.rounds, samples=args.samples), args.every, args.kernels, args.device)
+        return
+    if args.draw:
+        try:
+            check_drawing()
+        except MissingExtra as error:
+            sys.exit(str(error))
+    target = target_of(read_device(args.device or "attacc"))
+    for number in args.figure:
+        if number == 8:
+            shown: Halves | list[Generated] = printed_generation(target, args.models, args.batches)
+        else:
+            shown = halves_of(number, target)
+            print_halves(number, target, shown)
+        if args.draw:
+            compiler_pictures.write(number, shown, args.draw)
+
+
+def parsed() -> argparse.Namespace:
+    """The options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     wanted = parser.add_mutually_exclusive_group(required=True)
     wanted.add_argument("--figure", type=int, nargs="+", choices=(6, 7, 8, 9, 10))
     wanted.add_argument("--table", type=int, choices=(2,))
+    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="write the figures as SVG files, too")
     parser.add_argument("--every", type=int, default=1, help="table 2: each so-manieth size of a kernel")
     parser.add_argument("--kernels", nargs="+", choices=draft_predictor.KERNELS, default=draft_predictor.KERNELS)
     parser.add_argument("--rounds", type=int, default=5000, help="table 2: trees of the predictor")
@@ -254,29 +343,7 @@ def main() -> None:
     parser.add_argument("--device", help="attacc if absent; table 2: all of the table")
     parser.add_argument("--models", nargs="+", default=["gpt3-13b", "llama-33b"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 4])
-    args = parser.parse_args()
-    if args.table:
-        _print_table_2(Protocol(rounds=args.rounds, samples=args.samples), args.every, args.kernels, args.device)
-        return
-    device = args.device or "attacc"
-    target = target_of(read_device(device))
-    for number in args.figure:
-        if number != 7:
-            print(f"\nFigure {number}, {device}\n")
-        tables = figure_8(target, args.models, args.batches) if number == 8 else iter(())
-        if number in (6, 9, 10):
-            tables = {6: figure_6, 9: figure_9, 10: figure_10}[number](target)
-        for line in tables:
-            print(line, flush=True)
-        if number in (7, 9, 10):
-            print(f"\nFigure {number}, {hbm_pim_figures.DEVICE.name}\n")
-            left = {7: hbm_pim_figures.figure_7, 9: hbm_pim_figures.figure_9, 10: hbm_pim_figures.figure_10}[number]
-            for line in left(row, header):
-                print(line, flush=True)
-        if number == 7:
-            print("\nThe fixed distribution on HBM-PIM over that on AttAcc\n")
-            for line in bases(target):
-                print(line, flush=True)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ has no inputs, so that its depth is divided over all of them. Vectors lie as Sam
 batch element a channel. Times are ticks of the device, in which the host's writes and reads are commands.
 """
 
-from collections.abc import Iterator
 from functools import cache
-from math import prod
 from typing import Any
 
 from cpsat_pim.compiler.broadcast import Lowered, best_of_kernel, lowered_of
@@ -19,6 +17,7 @@ from cpsat_pim.compiler.lowering.program import HOST_READS, HOST_WRITES, LOADS
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping
 from cpsat_pim.device import read_device
+from scripts.compiler_gains import Breakdown, Gain
 
 DEVICE = read_device("hbm-pim-hbm3")
 #: Channels of a stack; of all stacks.
@@ -79,38 +78,42 @@ def gains(name: str, *sizes: int) -> tuple[float, float]:
     return one, every
 
 
-def figure_7(row: Any, header: Any) -> Iterator[str]:
+def gain(name: str, size: str, batch: int, dcc: float, *sizes: int) -> Gain:
+    """A bar beside the paper's; `sizes` are those of `measured`."""
+    fixed, best = measured(name, *sizes)[1]
+    return Gain(name, size, batch, dcc, *gains(name, *sizes), _microseconds(fixed.ticks), _microseconds(best.ticks))
+
+
+def figure_7() -> list[Gain]:
     """Gains over the fixed distribution, bar by bar."""
-    yield header("kernel", "size", "batch", "DCC", "ours, 16 channels", "ours, 80 channels", "fixed us", "best us")
+    found = []
     for name, (base, dcc) in FIGURE_7.items():
-        rows = []
         bars = GEMV_BARS if name == "GEMV" else [(1, *bar) for bar in VECTOR_BARS]
         for (heads, size, batch), before, after in zip(bars, base, dcc, strict=True):
             sizes = (heads * batch, size) if name == "GEMV" else (size, batch)
-            rows.append((after / before, *gains(name, *sizes)))
-            fixed, best = measured(name, *sizes)[1]
-            label = f"{heads}x{size}" if name == "GEMV" else size
-            yield row(name, label, batch, *rows[-1], _microseconds(fixed.ticks), _microseconds(best.ticks))
-        yield row(name, "geomean", "", *(prod(column) ** (1 / len(rows)) for column in zip(*rows, strict=True)), "", "")
+            label = f"{heads}x{size}" if name == "GEMV" else str(size)
+            found.append(gain(name, label, batch, after / before, *sizes))
+    return found
 
 
-def figure_9(row: Any, header: Any) -> Iterator[str]:
+def figure_9() -> list[Gain]:
     """Gains of GEMV with 32 heads by batch and outputs."""
-    yield header("batch", "outputs", "DCC", "ours, 16 channels", "ours, 80 channels")
-    for batch, bars in zip((1, 2, 4, 8), FIGURE_9, strict=True):
-        for outputs, dcc in zip((512, 1024, 2048, 4096), bars, strict=True):
-            yield row(batch, outputs, dcc, *gains("GEMV", 32 * batch, outputs))
+    return [
+        gain("GEMV", str(outputs), batch, dcc, 32 * batch, outputs)
+        for batch, bars in zip((1, 2, 4, 8), FIGURE_9, strict=True)
+        for outputs, dcc in zip((512, 1024, 2048, 4096), bars, strict=True)
+    ]
 
 
-def figure_10(row: Any, header: Any) -> Iterator[str]:
-    """Size 2048 (GEMV with 32 heads) on one stack: microseconds of the host's writes, loads and reads, and of the
-    rest."""
-    yield header("kernel", "batch", "DCC", "ours", "fixed: compute", "rearrangement", "best: compute", "rearrangement")
+def figure_10() -> list[Breakdown]:
+    """Size 2048 (GEMV with 32 heads) on one stack: what the host writes, loads and reads, and the rest."""
+    found = []
     for name, bars in FIGURE_10.items():
         for batch, dcc in zip((1, 4), bars, strict=True):
             sizes = (32 * batch, 2048) if name == "GEMV" else (2048, batch)
-            parts = [f"{part:.3f}" for lowered in measured(name, *sizes)[0] for part in _parts(lowered)]
-            yield row(name, batch, dcc, gains(name, *sizes)[0], *parts)
+            fixed, best = measured(name, *sizes)[0]
+            found.append(Breakdown(name, batch, dcc, _parts(fixed), _parts(best)))
+    return found
 
 
 def _parts(lowered: Lowered) -> tuple[float, float]:

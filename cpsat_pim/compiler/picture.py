@@ -132,7 +132,7 @@ def _mac_bar(stream: Stream, issue: Ints, run: list[int], device: Device) -> Ite
 def _chart(bars: list[Bar]) -> str:
     ticks = max((bar.last for bar in bars), default=1) + 1
     px = min(TICK_PX[1], max(TICK_PX[0], CHART_PX // ticks))
-    width = 70 + px * ticks
+    width = 70 + px * ticks + NUMBER_PX  # a number at the last tick is not cut
     parts = [f"<svg width={width} height={LANE_PX * len(LANES) + 20} role=img>"]
     parts += [f"<text x=4 y={LANE_PX * lane + 17}>{name}</text>" for lane, name in enumerate(LANES)]
     for bar in bars:
@@ -143,6 +143,7 @@ def _chart(bars: list[Bar]) -> str:
         )
     step = next(step for step in AXIS_STEPS if step * px >= NUMBER_PX)
     base = LANE_PX * len(LANES) + 14
+    parts.append(f"<text x=4 y={base}>tick</text>")
     parts += [f"<text x={70 + px * tick} y={base}>{tick}</text>" for tick in range(0, ticks, step)]
     return "".join(parts) + "</svg>"
 

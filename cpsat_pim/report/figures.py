@@ -107,12 +107,12 @@ def inline_svg(chart: Chart) -> str:
 
 def _svg(chart: Chart) -> str:
     buffer = io.BytesIO()
-    with _style(chart.name):
+    with drawing_style(chart.name):
         _drawn(chart).savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue().decode()
 
 
-def _style(name: str) -> Any:
+def drawing_style(name: str) -> Any:
     """Return the context in which a chart is drawn and saved; equal charts give equal files."""
     style = {
         "font.size": _FONT_POINTS, "svg.fonttype": "none", "svg.hashsalt": name, "pdf.fonttype": 42,

@@ -68,6 +68,18 @@ def test_ticks_are_the_simulators(heads: int, tokens: int, head_size: int) -> No
     assert best.bound <= best.ticks <= best_attention(attention, TARGET).ticks
 
 
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
+@given(st.data())
+def test_compute_ticks_are_those_of_a_stream_without_moves(data: st.DataObject) -> None:
+    """The simulator runs the commands of a mapping but for loads and drains; barriers stay where they are."""
+    tokens = data.draw(st.sampled_from((7, 40, 129, 300)))
+    mapping = data.draw(pairs(4, tokens, 64))
+    stream = lower_attention(Attention(4, tokens, 64), mapping, TARGET)
+    stays = np.isin(stream.kind, [TARGET.device.command(name) for name in ("MACAB", "SFM")])
+    alone = simulate(TARGET.rules, Stream(*(column[stays] for column in stream))).finish
+    assert LengthSearch(4, 64, TARGET).compute_ticks(tokens, mapping) == alone
+
+
 def test_lengths_of_a_block_have_the_optima_of_single_searches() -> None:
     """What is transferred from one length to others equals a search for each of them."""
     search = LengthSearch(40, 128, TARGET)

@@ -65,6 +65,18 @@ def test_inputs_that_come_from_banks_are_loads() -> None:
     assert {*lanes_of(added, device)[added.work[:, FUNCTION] == Function.FILL]} == {LANES.index("compute")}
 
 
+def test_numbers_of_ticks_lie_in_the_picture() -> None:
+    """The last one, too: a digit is at most 8 pixels wide. The axis says what it counts."""
+    kernel = shipped_kernel("gemv")
+    plan = compile_kernel(kernel, {"B": 32, "N": 512, "K": 128}, TARGET.device, 16)
+    page = plan_page(plan, kernel, stream_of(plan, kernel, TARGET.device), TARGET.device)
+    width, chart = re.findall(r"<svg width=(\d+)[^>]*>(.*?)</svg>", page)[0]
+    numbers = re.findall(r"<text x=(\d+) y=\d+>(\d+)</text>", chart)
+    assert numbers[-1][1] == "600"
+    assert all(int(x) + 8 * len(number) <= int(width) for x, number in numbers)
+    assert ">tick<" in chart
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -24,7 +24,7 @@ from tables.commands.candidates import best_pair, collect, least_mac_chain, leas
 from tables.commands.shared import reserve_addresses
 from tables.commands.steps import Share, build_groups, build_steps, ceiling, place_batch
 from tables.commands.sweep import NONE, Best, Space, sweep
-from tables.commands.walk import ADDRESS, DRAINS, SEGMENT, Moves, walk
+from tables.commands.walk import ADDRESS, DRAINS, LOADS, SEGMENT, Moves, walk
 
 Ints = NDArray[np.int64]
 
@@ -90,6 +90,13 @@ class LengthSearch:
     def ticks(self, tokens: int, mapping: AttentionMapping, reserved: int = 0) -> int:
         """The exact ticks of every channel; with `reserved`, elements lie where they lie for so many tokens."""
         return walk(self.target.timing, self.groups(tokens, mapping, reserved), self.moves_of(mapping), -1, NOT_EMITTED)
+
+    def compute_ticks(self, tokens: int, mapping: AttentionMapping) -> int:
+        """The ticks of MACs, their rows and softmax alone, as if moves took no time."""
+        groups = self.groups(tokens, mapping)
+        is_product = groups[:, SEGMENT] != SOFTMAX
+        groups[np.ix_(is_product, [DRAINS, LOADS])] = 0
+        return walk(self.target.timing, groups, self.moves_of(mapping), -1, NOT_EMITTED)
 
     def groups(self, tokens: int, mapping: AttentionMapping, reserved: int = 0) -> Ints:
         """int64[groups, 8]: the barrier groups of all rounds."""
