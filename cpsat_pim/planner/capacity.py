@@ -59,23 +59,30 @@ def least_peak_bytes(graph: Graph, nodes: int) -> int:
     return -(-max(used) // nodes)
 
 
-def live_at(graph: Graph, step: int) -> Iterator[tuple[Stack, tuple[int, int]]]:
-    """Yield each stack and the channels of it that live at a step, if layers run in order, one after the other."""
+#: A stored member of a stack: the stack, the member's channels, and the steps at which it lives in every plan.
+Life = tuple[Stack, tuple[int, int], range]
+
+
+def lives(graph: Graph) -> list[Life]:
+    """Return the stored members of all stacks, if layers run in order, one after the other."""
     order = [task.name for task in graph.tasks]
-    for stack in graph.stacks.values():
-        for member, offset in zip(stack.members, stack.offsets, strict=True):
-            if step in _least_life(graph, order, member):
-                yield stack, _channels(stack, member, offset)
+    return [
+        (stack, _channels(stack, member, offset), _least_life(graph, order, member))
+        for stack in graph.stacks.values()
+        for member, offset in zip(stack.members, stack.offsets, strict=True)
+    ]
 
 
-def home_bytes(graph: Graph, cols: int, name: str, homes: Sequence[Home], node: int, step: int) -> np.ndarray:
+def home_bytes(
+    graph: Graph, alive: Sequence[Life], cols: int, name: str, homes: Sequence[Home], node: int, step: int
+) -> np.ndarray:
     """Return the bytes on a node at a step of the tensors that share a home, for each of its values: int64[values].
 
-    Layers run in order, one after the other.
+    `alive`: `lives` of the graph.
     """
     found = np.zeros(len(homes), dtype=np.int64)
-    for stack, channels in live_at(graph, step):
-        if graph.home_of[stack.name] == name:
+    for stack, channels, steps in alive:
+        if step in steps and graph.home_of[stack.name] == name:
             for value, home in enumerate(homes):
                 at = np.flatnonzero(node_numbers(cols, home.region) == node)
                 found[value] += member_bytes(stack, home, channels)[at].sum()
@@ -84,8 +91,9 @@ def home_bytes(graph: Graph, cols: int, name: str, homes: Sequence[Home], node: 
 
 def most_weight_bytes(graph: Graph, array: NodeArray, homes: dict[str, list[Home]]) -> int:
     """Return the bytes of weights for which the first node has room: at each step, tensors at home take some, too."""
+    alive = lives(graph)
     taken = [
-        sum(int(home_bytes(graph, array.cols, name, some, 0, step).min()) for name, some in homes.items())
+        sum(int(home_bytes(graph, alive, array.cols, name, some, 0, step).min()) for name, some in homes.items())
         for step in range(len(graph.tasks))
     ]
     return array.capacity_bytes - max(taken)

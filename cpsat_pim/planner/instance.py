@@ -11,7 +11,7 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.alike import content_of
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.branches import Leaf, Parallel, find_blocks, members
-from cpsat_pim.planner.capacity import least_peak_bytes, most_weight_bytes
+from cpsat_pim.planner.capacity import Life, least_peak_bytes, lives, most_weight_bytes
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, minimize, project
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan, join_phase
 from cpsat_pim.planner.graph import Graph, LayerTask
@@ -66,6 +66,11 @@ class Instance:
     def least_peak_bytes(self) -> int:
         """Some node of every plan holds at least so many bytes at some step."""
         return least_peak_bytes(self.graph, self.array.nodes)
+
+    @cached_property
+    def lives(self) -> list[Life]:
+        """When tensors live, if layers run one after the other."""
+        return lives(self.graph)
 
     @cached_property
     def most_weight_bytes(self) -> int:

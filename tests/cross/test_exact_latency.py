@@ -35,12 +35,14 @@ def test_latency_is_the_simulated_one_in_shared_banks(case: Case, banks: str) ->
 
 
 @settings(max_examples=100)
-@given(cases(uneven=True))
-def test_predicted_latency_is_at_most_a_hundredth_below_the_simulated_one(case: Case) -> None:
-    """Nor is it ever below the formula, which the search bounds; in between it is one of the two."""
+@given(cases(uneven=True), st.sampled_from(list(BANKS)))
+def test_predicted_latency_is_at_most_a_hundredth_below_the_simulated_one(case: Case, banks: str) -> None:
+    """Nor is it ever below the formula, which the search bounds; it is one of the two. Long walks end at a bound."""
+    case = in_one_bank(case, banks)
     nest, machine = to_nest(case.layer, case.mapping, case.arch.spatial_reduction), to_machine(case.arch)
+    simulated = simulate(case.layer, case.arch, case.mapping).latency_cycles
     formula = exact_cost(nest, machine).latency_cycles
     predicted = predict(case.layer, case.arch, case.mapping).figures.latency_cycles
-    walked = exact_latency(nest, machine)
-    assert predicted in (formula, walked)
-    assert predicted >= max(formula, walked / Fraction(101, 100))
+    assert predicted in (formula, simulated)
+    assert predicted >= max(formula, simulated / Fraction(101, 100))
+    assert exact_latency(nest, machine, most=0) <= formula

@@ -13,6 +13,7 @@ from functools import cache
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
+from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.evaluate.cost import predict, to_machine, to_shape
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import Objective
@@ -34,13 +35,13 @@ _MAPPING = Mapping(
 )
 
 
-@cache
-def compile_kernels() -> None:
-    """Call every kernel once a process, on a small layer."""
+def compile_kernels(stop: Stop | None = None) -> None:
+    """Call every kernel once a process, on a small layer; a stop leaves out what is not begun."""
     steps = (_measure_shapes, _solve, _count_orders, _measure_windows, _predict, _simulate)
     with _garbage_kept():
         for step in reversed(steps) if _number() % 2 else steps:
-            step()
+            if stop is None or not stop.is_set():
+                step()
 
 
 @contextmanager
@@ -64,27 +65,33 @@ def _number() -> int:
     return int(number) if number.isdigit() else 0
 
 
+@cache
 def _measure_shapes() -> None:
     """Build the layer's shape tables anew, since a solve may find them on disk."""
     for t in Tensor:
         build_shape_table(to_shape(_LAYER), t, 1, to_machine(_ARCH).dram)
 
 
+@cache
 def _solve() -> None:
     solve_layer(_LAYER, _ARCH, SolveRequest(objective=Objective.named("blended"), time_limit=600))
 
 
+@cache
 def _count_orders() -> None:
     min_activations(to_shape(_LAYER), Tensor.I, 1, to_machine(_ARCH).dram, [0], _ONES, 1)
 
 
+@cache
 def _measure_windows() -> None:
     WindowCut.of(_LAYER, _ARCH)
 
 
+@cache
 def _predict() -> None:
     predict(_LAYER, _ARCH, _MAPPING)
 
 
+@cache
 def _simulate() -> None:
     simulate(_LAYER, _ARCH, _MAPPING)

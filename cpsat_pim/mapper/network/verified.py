@@ -40,8 +40,9 @@ def solve_and_verify(
     """
     if _has_no_mapping(layer, arch, request):
         return _without_mapping(layer, arch, request)
-    compile_kernels()
-    started, stop = time.monotonic(), stop or threading.Event()
+    stop = stop or threading.Event()
+    compile_kernels(stop)
+    started = time.monotonic()
     points: list[ProgressPoint] = []
 
     def note(progress: Progress) -> None:

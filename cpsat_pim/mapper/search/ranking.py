@@ -48,11 +48,9 @@ def best_walked(state: SearchState) -> Completion | None:
 
 
 def begin_by_walks(state: SearchState, first: SearchState, best: Completion, lower_bound: int) -> SearchState:
-    """Return the second search; it works about as much as the first one if its incumbent is near the bound."""
+    """Return the second search, which begins at the bound of the first one."""
     second = SearchState(state.layer, state.arch, attrs.evolve(state.request, start=None), state.stop)
     second.started, second.statistics = first.started, first.statistics
     second.known_bound = lower_bound
-    work = first.statistics["work"]
-    second.enough_work = work + max(first.parameters.walk_work, work)
     second.update_incumbent(best)
     return second

@@ -60,9 +60,8 @@ class SearchState:
         self.incumbent: Completion | None = None
         #: The last incumbents, the best one last.
         self.incumbents: deque[Completion] = deque(maxlen=self.parameters.incumbents_ranked)
-        #: The least that any mapping costs, as far as is known at the start, and the work after which an incumbent near
-        #: it is good enough.
-        self.known_bound, self.enough_work = 0, math.inf
+        #: The least that any mapping costs, as far as is known at the start.
+        self.known_bound = 0
         self.tables: list[ShapeTable] = []
         #: The bounds of all subspaces.
         self.spatial_bounds: list[SpatialBounds] = []
@@ -90,14 +89,7 @@ class SearchState:
     @property
     def is_over(self) -> bool:
         """Whether the time is up or a stop was asked for."""
-        return self.is_stopped or self.seconds >= self.request.time_limit or self._is_near_enough
-
-    @property
-    def _is_near_enough(self) -> bool:
-        """Whether the incumbent is near the known bound, and enough work was done to come nearer."""
-        if self.incumbent is None or self.statistics["work"] < self.enough_work:
-            return False
-        return self.incumbent.value <= self.known_bound * (1 + self.parameters.near_bound)
+        return self.is_stopped or self.seconds >= self.request.time_limit
 
     @property
     def is_hard(self) -> bool:

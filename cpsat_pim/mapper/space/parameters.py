@@ -221,11 +221,6 @@ class SearchParameters:
     #: incumbent costs more by its walk by the share `walk_error`.
     walk_share: float = _number(0.25, _above_zero)
     walk_error: float = _number(0.002, not_negative_real)
-    #: By how much a latency may exceed the bound that the formula has, to be good enough after a while: a gap that the
-    #: formula leaves is seldom closed. Measured on BERT-Base: where it began at 8 %, it fell to 1 % in 10 s.
-    near_bound: float = _number(0.02, not_negative_real)
-    #: That while in CP-SAT's deterministic time; or as much as the search by the formula took, if that is more.
-    walk_work: float = _number(4.0, not_negative_real)
 
     # --- Padded layers (objectives.padding) --------------------------------------------------------------------------
 

@@ -31,7 +31,9 @@ class Usage:
         if key not in self._known:
             instance = self.instance
             homes = instance.homes[name]
-            self._known[key] = home_bytes(instance.graph, instance.array.cols, name, homes, spot.node, spot.step)
+            self._known[key] = home_bytes(
+                instance.graph, instance.lives, instance.array.cols, name, homes, spot.node, spot.step
+            )
         found: np.ndarray = self._known[key]
         return found
 

@@ -4,7 +4,8 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,15 +22,13 @@ STEPS = ("_measure_shapes", "_solve", "_count_orders", "_measure_windows", "_pre
 
 
 @pytest.fixture
-def done(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The steps that were taken, in place of them."""
     taken: list[str] = []
     for step in STEPS:
-        monkeypatch.setattr(cpsat_pim.mapper.network.compile, step, lambda step=step: taken.append(step))
+        monkeypatch.setattr(cpsat_pim.mapper.network.compile, step, cache(lambda step=step: taken.append(step)))
     monkeypatch.setattr(multiprocessing.current_process(), "name", "MainProcess")
-    compile_kernels.cache_clear()
-    yield taken
-    compile_kernels.cache_clear()
+    return taken
 
 
 def test_kernels_are_compiled_before_the_clock_runs(done: list[str]) -> None:
@@ -53,6 +52,16 @@ def test_every_other_worker_begins_at_the_end(
     monkeypatch.setattr(multiprocessing.current_process(), "name", process)
     compile_kernels()
     assert done == list(reversed(STEPS) if is_backwards else STEPS)
+
+
+def test_a_stop_leaves_out_what_is_not_begun(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step in hand ends, and those that were left out are taken when they are asked for again."""
+    stop = threading.Event()
+    monkeypatch.setattr(cpsat_pim.mapper.network.compile, "_solve", cache(stop.set))
+    compile_kernels(stop)
+    assert done == ["_measure_shapes"]
+    compile_kernels()
+    assert done == [step for step in STEPS if step != "_solve"]
 
 
 def test_what_is_predicted_and_simulated_for_the_compiler_is_legal() -> None:
