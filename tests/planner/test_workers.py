@@ -39,10 +39,16 @@ def limits(tasks, left, own=20.0):
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 5])
-def test_tasks_share_the_time_that_is_left(tasks):
-    """Of 12 s, the first of n tasks gets an n-th and the last all: no task stays without a result for want of time."""
-    shares = [Fraction(12, waiting) for waiting in range(tasks, 0, -1)]
-    for got, share in zip(limits(tasks, 12.0), shares, strict=True):
+def test_tasks_share_time_that_is_short(tasks):
+    """Of 6 s, the first of n tasks gets an n-th or what leaves 2 s to each other one, the last gets all."""
+    shares = [max(Fraction(6, waiting), 6 - 2 * (waiting - 1)) for waiting in range(tasks, 0, -1)]
+    for got, share in zip(limits(tasks, 6.0), shares, strict=True):
+        assert share - 1 < got <= share
+
+
+def test_tasks_leave_each_other_a_little_time():
+    """Of 21 s, the first of four tasks leaves 2 s to each other one; all end at once here, so nothing is used."""
+    for got, share in zip(limits(4, 21.0), [15, 17, 19, 20], strict=True):
         assert share - 1 < got <= share
 
 

@@ -27,7 +27,7 @@ from cpsat_pim.mapping.check import check_fits, check_mapping
 from cpsat_pim.mapping.mapping import Mapping
 from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful
 from cpsat_pim.planner.nodes.store import NodeStore, digest
-from cpsat_pim.planner.nodes.workers import Workers
+from cpsat_pim.planner.nodes.workers import RESERVED_SECONDS, Workers
 from cpsat_pim.workload import ConvWorkload
 
 #: So many times longer is a problem solved again that was not proven.
@@ -165,12 +165,17 @@ class NodeCosts:
             if known is not None and not known.is_proven:
                 below[problem] = self._useful_below(known, slack, (useful or {}).get(problem, HIGHEST))
         relaxed = {problem.relaxation: below[problem] for problem in sorted(below, key=lambda p: below[p])}
-        now = time.monotonic()  # half of the time that is left, so that no problem stays without a mapping
-        self._run([(p, limit) for p, limit in relaxed.items() if self._is_open(p, limit)], now + (until - now) / 2)
+        relaxed_until = self._leaving(len(below), until)
+        self._run([(p, limit) for p, limit in relaxed.items() if self._is_open(p, limit)], relaxed_until)
         for problem in dict.fromkeys(tied for one in relaxed for tied in self._tied[one]):
             self._transfer(problem)
         ready = [p for p in below if not p.is_free and self._is_worth_a_solve(p, below[p])]
         self._run([(p, below[p]) for p in ready if self._is_open(p, below[p])], until)
+
+    def _leaving(self, problems: int, until: float) -> float:
+        """Return when a first pass ends: it leaves so many solves a little time, at most half of all."""
+        now = time.monotonic()
+        return max(now + (until - now) / 2, until - RESERVED_SECONDS * problems / self.jobs)
 
     def _useful_below(self, known: NodeCost, slack: int | None, useful: int) -> int:
         """Return the cost that a mapping has to stay below to be of use."""

@@ -18,6 +18,9 @@ from cpsat_pim.mapper.result import SolvedLayer
 #: Seconds between two looks at the stop.
 _POLL_SECONDS = 0.1
 
+#: Seconds that a solve leaves to each one behind it: enough for some mapping.
+RESERVED_SECONDS = 2.0
+
 #: Seconds that are too few to begin a solve.
 LEAST_SECONDS = 0.2
 
@@ -63,7 +66,7 @@ class Workers:
     def run(self, tasks: Sequence[Any], on_solved: OnSolved, until: float = math.inf) -> None:
         """Run tasks in their order; those that a stop, or the time `until`, prevents have no result.
 
-        The time that is left is shared by the tasks that wait, so that the first ones leave some to the others.
+        Each leaves `RESERVED_SECONDS` to each task behind it, or an equal share where that is less.
 
         Raises:
             WorkerKilled: a worker process was killed, for want of memory perhaps.
@@ -77,12 +80,13 @@ class Workers:
             on_solved(task.key, task.run(self.stop, _ignore))
 
     def _next(self, waiting: deque[Any], until: float) -> Any:
-        """Return the next task, with its share of the time that is left; None if there is none, or no time."""
+        """Return the next task, with what time the ones behind it leave; None if there is none, or no time."""
         left = until - time.monotonic()
         if not waiting or self.stop.is_set() or left < LEAST_SECONDS:
             return None
-        share = left * min(1.0, self.jobs / len(waiting))
         task = waiting.popleft()
+        behind = len(waiting) / self.jobs
+        share = max(left / (1 + behind), left - RESERVED_SECONDS * behind)
         return evolve(task, request=evolve(task.request, time_limit=min(task.request.time_limit, share)))
 
     def _run_in_workers(self, waiting: deque[Any], on_solved: OnSolved, until: float) -> None:
