@@ -15,8 +15,7 @@ from cpsat_pim.mapper.search.state import SearchState
 
 def begins_by_formula(request: SolveRequest) -> bool:
     """Return whether a search has two parts. A limit on cycles holds for the walk, so then there is only the second."""
-    is_limited = request.value_to_beat is not None or request.budget.cycles is not None
-    return request.objective.weights[0] > 0 and not is_limited
+    return request.objective.weights[0] > 0 and request.budget.cycles is None
 
 
 def search_by_formula(state: SearchState) -> SearchState:
@@ -48,7 +47,9 @@ def best_walked(state: SearchState) -> Completion | None:
 
 
 def begin_by_walks(state: SearchState, first: SearchState, best: Completion, lower_bound: int) -> SearchState:
-    """Return the second search, which begins at the bound of the first one."""
+    """Return the second search: at the bound of the first one, with its best mapping if that beats the value to beat
+    by its walk, too.
+    """
     second = SearchState(state.layer, state.arch, attrs.evolve(state.request, start=None), state.stop)
     second.started, second.statistics = first.started, first.statistics
     second.known_bound = lower_bound
