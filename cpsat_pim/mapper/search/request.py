@@ -43,7 +43,8 @@ class SolveRequest:
     there is one (`second`). `cpsat_pim.solve_layer` and networks solve both, `mapper.search.solve_layer` the first one.
     `time_limit`: seconds. `seed`: of CP-SAT.
     `start`: a legal mapping, the first incumbent. `value_to_beat`: a value of the integer objective; a mapping that
-    costs as much or more is of no use, and none at all need be found.
+    costs as much or more is of no use, and none at all need be found. `by_walks`: whether a search for latency goes on
+    by walks where the formula is too low for its mapping (docs/solver.md); else it ends with a gap, much sooner.
     `cp_sat_parameters`: parameters of CP-SAT that replace ours, so that an optimum can be proven in another way.
     `parameters`: tuning constants of the search.
 
@@ -61,6 +62,7 @@ class SolveRequest:
     seed: int = field(default=0, validator=seed_number)
     start: Mapping | None = field(default=None, validator=or_none(is_a(Mapping)))
     value_to_beat: int | None = field(default=None, validator=or_none(_integer))
+    by_walks: bool = field(default=True, validator=is_a(bool))
     cp_sat_parameters: dict[str, Any] = field(factory=dict, validator=_are_cp_sat_parameters)
     parameters: SearchParameters = field(default=DEFAULTS, validator=is_a(SearchParameters))
 

@@ -97,7 +97,7 @@ def _search_twice(state: SearchState, on_progress: OnProgress) -> Ended:
         best = min(best_walked(first) or best, best, key=lambda completion: completion.value)
         lower_bound = _lower_bound(first, searches) or lower_bound
     by_walks = begin_by_walks(state, first, best, lower_bound)
-    if best.value == lower_bound or by_walks.is_over:
+    if best.value == lower_bound or by_walks.is_over or not state.request.by_walks:
         on_progress(_progress(by_walks, []))
         return by_walks, []
     return by_walks, search_subspaces(by_walks, on_progress)

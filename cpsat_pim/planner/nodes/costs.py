@@ -2,8 +2,8 @@
 
 Three things keep solves few and short. The optimum of a problem with free layouts bounds those with tied layouts from
 below, and its mapping in other layouts often costs the same, which proves them without a solve. A solve ends when
-nothing that costs less than a plan can use is left (`slack`). And the first solve of a problem is short: only what a
-plan's gap depends on is solved again, for longer.
+nothing that costs less than a plan can use is left (`slack`). And the first solve of a problem is short, and not by
+walks: only what a plan's gap depends on is solved again, for longer.
 """
 
 import math
@@ -227,6 +227,7 @@ class NodeCosts:
             constraints=problem.constraints,
             start=known.mapping if is_start else None,
             value_to_beat=None if is_start or below == HIGHEST else below,
+            by_walks=known.seconds > 0,
         )
 
     def _receive(self, problem: NodeProblem, below: int, solved: SolvedLayer) -> None:
