@@ -29,7 +29,7 @@ def test_front_is_that_of_the_whole_space(costs: set[tuple[int, int]]) -> None:
     """Complete; each point is simulated, too, and has its own cost."""
     found = front(LayerSolves(LAYER, ARCH, REQUEST))
     undominated = {p for p in costs if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in costs)}
-    assert len(undominated) > 2
+    assert len(undominated) > 1
     assert [(point.cycles, point.fj) for point in found.points] == sorted(undominated)
     assert found.is_complete
     assert all(point.solved.simulated.energy_fj == point.fj for point in found.points if point.solved.simulated)

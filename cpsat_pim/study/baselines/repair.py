@@ -74,13 +74,17 @@ class Repair:
                         self._clear(PE, d)
 
     def _strided_points_are_regular(self) -> None:
-        """Make PEs that fetch I from DRAM with a stride hold one position each, or unspread P and Q."""
+        """Unspread the stepped dims of PEs that fetch I from DRAM; with 1x1 filters they may hold one position each
+        instead.
+        """
         is_direct = not self.draft.stored[GLOBAL_BUFFER][Tensor.I] and not self.draft.stored[ROW_BUFFER][Tensor.I]
-        if is_direct and self.draft.stored[PE][Tensor.I] and max(self.layer.stride) > 1:
-            places = [(H, W), (PE, LANES)][self.rng.integers(2)]
-            for d in (Dim.P, Dim.Q):
-                for place in places:
-                    self._clear(place, d)
+        if not (is_direct and self.draft.stored[PE][Tensor.I]):
+            return
+        has_filter = self.layer.R > 1 or self.layer.S > 1
+        places = (H, W) if has_filter or self.rng.integers(2) else (PE, LANES)
+        for d in self.layer.stepped_dims if has_filter else (Dim.P, Dim.Q) if max(self.layer.stride) > 1 else ():
+            for place in places:
+                self._clear(place, d)
 
     def _tiles_fit(self, level: Level) -> None:
         """Shrink the tiles that a level stores until they fit (Eq. 17), if the smallest tiles fit."""
