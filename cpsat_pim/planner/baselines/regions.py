@@ -5,7 +5,7 @@ whose sizes are proportional to their work. The paper leaves open which branch g
 the largest branch goes to the region with the least work; regions are halved by work, and the longer side is cut.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
@@ -35,13 +35,20 @@ def sliced(region: Region, works: Sequence[Work]) -> list[Region] | None:
         return None
     if len(works) == 1:
         return [region]
-    first, rest = _halved(works)
-    for left, right in _cuts(region, sum(work.macs for work in first), sum(work.macs for work in works)):
-        found = sliced(left, first), sliced(right, rest)
-        if found[0] is not None and found[1] is not None:
-            placed = dict(zip([*first, *rest], [*found[0], *found[1]], strict=True))
-            return [placed[work] for work in works]
+    for first, rest in _splits(works):
+        for left, right in _cuts(region, sum(work.macs for work in first), sum(work.macs for work in works)):
+            found = sliced(left, first), sliced(right, rest)
+            if found[0] is not None and found[1] is not None:
+                placed = dict(zip([*first, *rest], [*found[0], *found[1]], strict=True))
+                return [placed[work] for work in works]
     return None
+
+
+def _splits(works: Sequence[Work]) -> Iterator[tuple[Sequence[Work], Sequence[Work]]]:
+    """Works in two groups, the best first: of about equal work; then of all numbers, of which some fit any cut."""
+    yield _halved(works)
+    for number in range(1, len(works)):
+        yield works[:number], works[number:]
 
 
 def _halved(works: Sequence[Work]) -> tuple[list[Work], list[Work]]:

@@ -21,6 +21,13 @@ def test_regions_tile_the_array(macs, rows, cols, data):
         assert sorted(nodes) == [(y, x) for y in range(rows) for x in range(cols)]
 
 
+def test_works_that_cannot_be_halved_by_work_are_split_otherwise():
+    """Work of 5 and five times 1 on 2 x 3 nodes: halves would need 1 and 5 nodes, which no cut gives."""
+    works = [Work(branches=(b,), macs=macs) for b, macs in enumerate((5, 1, 1, 1, 1, 1))]
+    regions = sliced(Region(0, 0, 2, 3), works)
+    assert [region.size for region in regions] == [1] * 6
+
+
 def test_sizes_are_in_proportion_to_work():
     """Work of 4, 2, 2 of 8 on 4 x 4 nodes: halves, and one of them halved."""
     works = [Work(branches=(b,), macs=macs) for b, macs in enumerate((4, 2, 2))]
