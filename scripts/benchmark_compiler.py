@@ -343,7 +343,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--device", help="attacc if absent; table 2: all of the table")
     parser.add_argument("--models", nargs="+", default=["gpt3-13b", "llama-33b"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 4])
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.table and args.draw:
+        parser.error("--draw draws figures, not tables")
+    return args
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The typed interface of `tables`: layers, machines and mappings in, exact predicted figures out."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from attrs import frozen
@@ -17,7 +17,7 @@ from tables.counts.cost import Cost, Machine, Rate, exact_cost
 from tables.counts.latency import exact_latency, with_walk
 from tables.counts.stream import Stopped, is_long
 from tables.dram import Dram
-from tables.nest import EVEN, LayerShape, Nest
+from tables.nest import EVEN, Ints, LayerShape, Nest
 
 #: The denominators in which bandwidths are expressed: parts of a byte, or of a cycle.
 _MOST_PARTS = 10**6
@@ -69,8 +69,7 @@ class Prediction:
 def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
     """Return exact counts, energy and predicted latency of a legal mapping."""
     layer, arch = in_whole_units(layer, arch)
-    nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
-    return to_prediction(with_walk(exact_cost(nest, machine), nest, machine))
+    return _count(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
 
 
 def predict_until(
@@ -80,12 +79,15 @@ def predict_until(
     layer, arch = in_whole_units(layer, arch)
     nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
     if not any(is_long(nest, t) for t in Tensor):
-        return to_prediction(with_walk(exact_cost(nest, machine), nest, machine))
+        return _count(nest, machine)
     try:
-        cost = call_watched(lambda stop: exact_cost(nest, machine, stop), is_over)
+        return call_watched(partial(_count, nest, machine), is_over)
     except Stopped:
         return None
-    return to_prediction(with_walk(cost, nest, machine))
+
+
+def _count(nest: Nest, machine: Machine, stop: Ints | None = None) -> Prediction:
+    return to_prediction(with_walk(exact_cost(nest, machine, stop), nest, machine))
 
 
 def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[int, ...]:

@@ -314,9 +314,10 @@ class _Search:
         is_proven = status is Status.INFEASIBLE
         if not is_proven and self.smallest_bytes >= INFINITE:
             return None
-        seconds = self.limits.time_limit * self.limits.refusal_percent / 100
-        self.report(f"no plan fits: the least capacity that would do is sought, for up to {seconds:g} s")
-        until, stop = time.monotonic() + seconds, self.costs.stop
+        until = min(time.monotonic() + self.limits.time_limit * self.limits.refusal_percent / 100, self.until)
+        if (seconds := until - time.monotonic()) > 0:
+            self.report(f"no plan fits: the least capacity that would do is sought, for up to {seconds:.0f} s")
+        stop = self.costs.stop
         return refuse(self.instance, is_proven, self.smallest_bytes, lambda: stop.is_set() or time.monotonic() >= until)
 
     def _statistics(self) -> dict[str, Any]:

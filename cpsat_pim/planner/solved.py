@@ -18,8 +18,8 @@ Report = Callable[[str], None]
 class SearchLimits:
     """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
     `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
-    which some plan is completed if there is none; `refusal_percent`: the share that the least capacity may take to be
-    found where no plan fits.
+    which some plan is completed if there is none; `refusal_percent`: the share of it that the least capacity may take
+    to be found where no plan fits, if so much is left.
 
     Smaller batches compute less, larger ones take fewer rounds.
     """
