@@ -101,7 +101,7 @@ def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, 
 
     if not arguments.explain:
         return "", {}
-    space = read_input(lambda: given_space(arguments, costed.plan.array))
+    space = read_input(lambda: given_space(arguments, costed.plan.array, costed.graph))
     found = explain_plan(costed.graph, costed.plan, costed.cost, space)
     return "\n" + format_explanation(found, costed.cost), {"explanation": explanation_document(found)}
 
@@ -130,8 +130,10 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import format_cost
 
-    space, objective = read_input(lambda: given_space(arguments, array)), given_sum(arguments)
+    space, objective = read_input(lambda: given_space(arguments, array, graph)), given_sum(arguments)
     plan = read_replay(arguments, graph, array, space, objective, node_costs(arguments, array, objective))
+    if broken := list(space.constraints.broken_by(graph, plan)):
+        raise InputError("\n".join(f"{arguments.replay}: {line}" for line in broken))
     cost = evaluate_plan(graph, plan)
     simulated, code = _simulate(arguments, network, graph, plan, cost)
     document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
@@ -152,7 +154,9 @@ def _make_baseline(arguments: argparse.Namespace, network: "Network", graph: "Gr
 
     if arguments.objective == "edp":
         raise InputError("--baseline cannot be combined with --objective edp")
-    objective, space = given_sum(arguments), read_input(lambda: given_space(arguments, array))
+    if arguments.constraints:
+        raise InputError("--baseline cannot be combined with --constraints")
+    objective, space = given_sum(arguments), read_input(lambda: given_space(arguments, array, graph))
     costs = node_costs(arguments, array, node_objective(objective, array.nodes))
     found = read_input(lambda: solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs))
     simulated, code = _simulate(arguments, network, graph, found.plan, found.cost)

@@ -50,6 +50,10 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     add("--cuts", metavar="N", type=_cuts, default=0, help=text)
     text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
     add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
+    text = (
+        "what every plan must keep to: given regions, splits and homes, reserved nodes, the most layouts (docs/plan.md)"
+    )
+    add("--constraints", metavar="FILE", help=text)
     text = "DRAM bytes per node that may be used (those of the machine)"
     add("--capacity", metavar="BYTES", type=positive, help=text)
     add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
@@ -60,14 +64,18 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     add("--store", metavar="FILE", help=text)
 
 
-def given_space(arguments: argparse.Namespace, array: "NodeArray") -> "Space":
+def given_space(arguments: argparse.Namespace, array: "NodeArray", graph: "Graph") -> "Space":
     """Return the space that the options declare.
 
     Over a host each owner of a tensor's part costs a message, so homes may lie on fewer nodes unless told otherwise.
     """
     from cpsat_pim.planner.array import HOST
+    from cpsat_pim.planner.plan_constraints import NO_CONSTRAINTS, read_plan_constraints
     from cpsat_pim.planner.space import Space
 
+    given = arguments.constraints
+    if given and arguments.cuts:
+        raise InputError("--constraints cannot be combined with --cuts")
     is_free = arguments.layouts == ["free"]
     layouts = ["BCHW"] if is_free else arguments.layouts
     columns = arguments.home_columns
@@ -78,6 +86,7 @@ def given_space(arguments: argparse.Namespace, array: "NodeArray") -> "Space":
         layouts=layouts,
         is_tied=not is_free,
         cuts=arguments.cuts,
+        constraints=read_plan_constraints(given, graph, array) if given else NO_CONSTRAINTS,
     )
 
 
@@ -142,7 +151,7 @@ def make_front(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray"
     from cpsat_pim.report.plans import format_front, plan_document
 
     given_sum(arguments)
-    front = solve_front(_request(arguments, graph, array), arguments.pareto)
+    front = read_input(lambda: solve_front(_request(arguments, graph, array), arguments.pareto))
     document = {"front": [plan_document(solved) for solved in front]}
     write_files(
         ("standard output", lambda _: print(format_front(front))),
@@ -161,7 +170,7 @@ def _request(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") 
     return PlanRequest(
         graph=graph,
         array=array,
-        space=read_input(lambda: given_space(arguments, array)),
+        space=read_input(lambda: given_space(arguments, array, graph)),
         make_costs=lambda objective: node_costs(arguments, array, objective),
         limits=SearchLimits(time_limit=arguments.time_limit),
         report=ignore if arguments.quiet else note,

@@ -46,7 +46,8 @@ class _Row:
 class LayerOptions:
     """All partitions of a layer, as rows; `reads`, `reads_weights`, `writes` are the homes that are looked at.
 
-    Rows that were looked at, `seen` of them, come first; what they move is in arrays.
+    Rows that were looked at, `seen` of them, come first; what they move is in arrays. Bytes have a price on
+    `first_node`.
     """
 
     graph: Graph
@@ -59,6 +60,7 @@ class LayerOptions:
     reads_weights: Sequence[Home]
     writes: Sequence[Home]
     partitions: Sequence[Partition]
+    first_node: int = 0
     rows: list[_Row] = field(init=False)
     seen: int = 0
     #: Whether rows that were not looked at are left out, so that bounds are of the others only.
@@ -84,13 +86,15 @@ class LayerOptions:
         self._parts = Parts(graph=self.graph, task=self.task, rates=self.rates, layouts=self.layout_pairs, homes=homes)
         rows = [self._row(partition) for partition in self.partitions]
         self.rows = sorted((row for row in rows if row.floor < INFINITE), key=lambda row: row.floor)
-        count, pairs = len(self.rows), len(self.layout_pairs)
+        count, pairs, weighing = len(self.rows), len(self.layout_pairs), self.weighing
         self._pull = np.empty((2, count, len(self.reads), max(1, len(self.reads_weights))), dtype=np.int64)
         self._push = np.empty((2, count, len(self.writes)), dtype=np.int64)
         self._own = np.empty((2, 2, count, pairs), dtype=np.int64)
         self._made_of = [[_NOTHING] * pairs for _ in self.rows]
         self._pair_of = self._pairs()
-        self._replicas = ReplicaTable(graph=self.graph, task=self.task, rates=self.rates, weighing=self.weighing)
+        self._replicas = ReplicaTable(
+            graph=self.graph, task=self.task, rates=self.rates, weighing=weighing, first_node=self.first_node
+        )
 
     @property
     def region(self) -> Region:

@@ -7,6 +7,7 @@ from attrs import frozen
 
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.evaluate import PlanCost
+from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.space import Space
 
@@ -68,3 +69,17 @@ class SolvedPlan:
 
 def ignore(line: str) -> None:
     """Report nothing."""
+
+
+def statistics_of(instance: Instance, rounds: int) -> dict[str, Any]:
+    """Return what a search did."""
+    distinct = instance.distinct
+    return {
+        "rounds": rounds,
+        "partitions": sum(len(options.rows) for options in distinct),
+        "partitions_computed": sum(options.seen for options in distinct),
+        "node_problems": instance.costs.known,
+        "node_solves": instance.costs.solves,
+        "node_reused": instance.costs.reused,
+        "largest_table": instance.width,
+    }

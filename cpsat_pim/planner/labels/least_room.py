@@ -43,7 +43,7 @@ class LeastRoom:
         if self.instance.parallels or self._options > _MOST_OPTIONS:
             return
         self._usage = Usage(instance=self.instance)
-        self._spots = [Spot(node=0, step=fullest_step(self.instance, self._usage))]
+        self._spots = [Spot(node=self.instance.first_node, step=fullest_step(self.instance, self._usage))]
         self._reduce()
         capacity = INFINITE
         while self.low < self.high and not self.is_over():
