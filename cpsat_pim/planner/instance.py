@@ -15,7 +15,6 @@ from cpsat_pim.planner.capacity import Life, least_peak_bytes, lives, most_weigh
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, minimize, project
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan, join_phase
 from cpsat_pim.planner.graph import Graph, LayerTask
-from cpsat_pim.planner.labels.stages import LayoutLimit
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
 from cpsat_pim.planner.options import At, LayerOptions
 from cpsat_pim.planner.partition import Home, Partition
@@ -88,15 +87,6 @@ class Instance:
     def most_weight_bytes(self) -> int:
         """The first node has room for so many bytes of weights, if layers run one after the other."""
         return most_weight_bytes(self.graph, self.array, self.homes, self.first_node)
-
-    @property
-    def layout_limit(self) -> LayoutLimit | None:
-        """How many layouts tensors may have, if that is limited."""
-        most = self.space.constraints.most_layouts
-        if most is None:
-            return None
-        layouts = {name: [home.layout for home in homes] for name, homes in self.homes.items()}
-        return LayoutLimit(most=most, layouts=layouts)
 
     # --- Options -----------------------------------------------------------------------------------------------------
 
@@ -173,11 +163,17 @@ class Instance:
 
     # --- Tables ------------------------------------------------------------------------------------------------------
 
-    def minimize(self, upper: bool, price: Price = FREE_BYTES, layouts: Collection[str] | None = None) -> Choice:
+    def minimize(self, upper: bool, price: Price = FREE_BYTES) -> Choice:
         """Return the optimum over lower bounds, or over solved node problems alone, at a price of bytes.
 
-        `layouts`: those that tensors at home may have, if not all.
+        Where few layouts are allowed, it is the least over all choices of so many; if these are too many, over all
+        layouts, which is a bound.
         """
+        choices = self.space.constraints.choices_of_layouts(self.space.layouts)
+        found = [self._minimize(upper, price, layouts) for layouts in choices]
+        return min(found, key=lambda one: (one.cost, one.tie))
+
+    def _minimize(self, upper: bool, price: Price, layouts: Collection[str] | None) -> Choice:
         distinct = {id(options): options for options in self.options.values()}
         tables = {key: options.table(upper, price) for key, options in distinct.items()}
         factors = {task.name: self._factor(task, tables[id(self.options[task.name])]) for task in self.graph.tasks}

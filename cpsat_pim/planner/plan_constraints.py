@@ -6,6 +6,7 @@ over fewer of them. The number of layouts couples all tensors: see `cpsat_pim.pl
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import LAYER_DIMS, TENSOR_DIMS, Digits, Home, Partition, layout_name
 from cpsat_pim.planner.plan import Plan
+
+#: So many choices of layouts are each searched for themselves where their number is limited.
+MOST_CHOICES = 20
 
 Rectangle = tuple[int, int, int, int]
 #: Yields the digits that a side of so many nodes may have, where none are given.
@@ -178,6 +182,13 @@ class PlanConstraints:
     def of_home(self, graph: Graph, home: str) -> tuple[HomeConstraint, ...]:
         """Return what is fixed of a home, by any of the tensors that lie there."""
         return tuple(one for name, one in self.homes.items() if graph.home_of[graph.stack_of[name]] == home)
+
+    def choices_of_layouts(self, layouts: tuple[str, ...]) -> list[tuple[str, ...] | None]:
+        """Return all choices of as many layouts as are allowed; None, so all layouts, where they are too many."""
+        most = self.most_layouts
+        if most is None or most >= len(layouts) or math.comb(len(layouts), most) > MOST_CHOICES:
+            return [None]
+        return list(combinations(layouts, most))
 
     # --- Checks ------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.instance import Choice, Instance, Use
-from cpsat_pim.planner.labels.few_layouts import plans_of_few_layouts
 from cpsat_pim.planner.labels.fitting import LabelFitting
 from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem, Useful
 from cpsat_pim.planner.partition import Partition
@@ -247,7 +246,6 @@ class _Search:
         self._take_offered(fitting=True)
         if best.cost is not None and best.cost.peak_bytes <= array.capacity_bytes:
             self.report("the best plan has too many layouts: homes and options that are left become one model")
-            self._keep_few_layouts()
             self._set_labels(FREE_BYTES)
             return
         self.report(f"the best plan takes more than the {array.capacity_bytes} bytes of a node: bytes get a price")
@@ -272,12 +270,6 @@ class _Search:
             if not self._tighten_at(price, fitting):
                 break
         self._set_labels(price)
-
-    def _keep_few_layouts(self) -> None:
-        for plan in plans_of_few_layouts(self.instance):
-            cost, value = self.instance.value(plan)
-            if value < self.found.value and cost.peak_bytes <= self.instance.array.capacity_bytes:
-                self._take(plan, cost, value)
 
     def _tighten_at(self, price: Price, fitting: Fitting) -> bool:
         """Tighten all that optima at a price use; return whether anything was."""

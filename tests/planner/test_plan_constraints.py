@@ -140,8 +140,13 @@ def test_best_plan_that_keeps_to_constraints_is_that_of_enumeration(monkeypatch,
 )
 @pytest.mark.parametrize("most", [1, 2])
 @pytest.mark.parametrize("room", [1.0, 0.5])
-def test_few_layouts_are_proven_by_one_model(monkeypatch, name, rows, layouts, most, room):
-    """Plans of at most n layouts are all plans of each choice of n layouts, which are enumerated."""
+@pytest.mark.parametrize("choices_each", [0, 20])
+def test_few_layouts_are_proven(monkeypatch, name, rows, layouts, most, room, choices_each):
+    """Plans of at most n layouts are all plans of each choice of n layouts, which are enumerated.
+
+    The search eliminates each choice by itself, or all of them in one model where they are too many.
+    """
+    monkeypatch.setattr("cpsat_pim.planner.plan_constraints.MOST_CHOICES", choices_each)
     monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     graph, array = small_array(name, rows)
     layouts = ("BCHW", "BHWC", "BCHW[C2]")[:layouts]

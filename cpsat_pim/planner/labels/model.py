@@ -6,14 +6,14 @@ Besides, it carries the side constraint that couples all tensors: at most so man
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from ortools.sat.python import cp_model
 
-from cpsat_pim.planner.labels.setting import Found
+from cpsat_pim.planner.labels.setting import Found, useful_options
 from cpsat_pim.planner.labels.stages import LayoutLimit, Path, Stage, StagedProblem
 
 #: Seconds between two looks at whether the search is over.
@@ -38,19 +38,29 @@ def solve_model(
 
     As `set_labels`: the bound is the path's cost, or `trial` + 1 if there is none, unless the search was over before.
     """
-    if sum(map(len, problem.stages)) > (limits or ModelLimits()).most_options:
+    useful = [useful_options(problem, stage) for stage in problem.stages]
+    if sum(map(len, useful)) > (limits or ModelLimits()).most_options:
         return Found(path=None, bound=0, is_complete=False)
-    return _Model(problem, trial, limit).solve(is_over)
+    stages = [
+        evolve(stage, cells=stage.cells[own], cost=stage.cost[own], usage=stage.usage[own])
+        for stage, own in zip(problem.stages, useful, strict=True)
+    ]
+    found = _Model(problem, stages, trial, limit).solve(is_over)
+    if found.path is None:
+        return found
+    options = tuple(int(own[i]) for own, i in zip(useful, found.path.options, strict=True))
+    return evolve(found, path=evolve(found.path, options=options))
 
 
 class _Model:
     """Literals of homes and options, and the constraints between them."""
 
-    def __init__(self, problem: StagedProblem, trial: int, limit: LayoutLimit | None) -> None:
-        self.problem, self.trial = problem, trial
+    def __init__(self, problem: StagedProblem, stages: Sequence[Stage], trial: int, limit: LayoutLimit | None) -> None:
+        """`stages`: those of the problem, with fewer options."""
+        self.problem, self.trial = evolve(problem, stages=stages), trial
         self.model = cp_model.CpModel()
         self.home_vars: dict[str, dict[int, Any]] = {}
-        self.option_vars = [self._add_stage(stage) for stage in problem.stages]
+        self.option_vars = [self._add_stage(stage) for stage in stages]
         self._limit_bytes()
         if limit is not None:
             self._limit_layouts(limit)
