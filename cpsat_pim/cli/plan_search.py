@@ -6,7 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpsat_pim.cli.arguments import checked, cpus, jobs, names, seconds, weight
+from cpsat_pim.cli.arguments import checked, cpus, names, seconds, share, weight
+from cpsat_pim.cli.arguments import jobs as jobs_number
 from cpsat_pim.cli.output import INTERRUPTED, NO_MAPPING, OK, InputError, note, read_input, write_files
 from cpsat_pim.cli.plan_baselines import read_starts
 
@@ -50,16 +51,16 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     add("--cuts", metavar="N", type=_cuts, default=0, help=text)
     text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
     add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
-    text = (
-        "what every plan must keep to: given regions, splits and homes, reserved nodes, the most layouts (docs/plan.md)"
-    )
+    text = "parts may be padded to bounds that divide better, with at most X%% more MACs (0)"
+    add("--padding", metavar="X%", type=share, default=0.0, help=text)
+    text = "what every plan must keep to: regions, splits and homes that are given, reserved nodes, the most layouts"
     add("--constraints", metavar="FILE", help=text)
     text = "DRAM bytes per node that may be used (those of the machine)"
     add("--capacity", metavar="BYTES", type=positive, help=text)
     add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
     text = "seconds of the first solve of a node problem; what matters is solved again, for longer (%(default)g)"
     add("--node-time", metavar="S", type=seconds, default=20.0, help=text)
-    add("--jobs", metavar="N", type=jobs, default=cpus(), help="node problems solved at a time (%(default)s)")
+    add("--jobs", metavar="N", type=jobs_number, default=cpus(), help="node problems solved at a time (%(default)s)")
     text = "store and reuse the results of node problems in this file (one in the user's cache)"
     add("--store", metavar="FILE", help=text)
 
@@ -86,6 +87,7 @@ def given_space(arguments: argparse.Namespace, array: "NodeArray", graph: "Graph
         layouts=layouts,
         is_tied=not is_free,
         cuts=arguments.cuts,
+        padding=arguments.padding,
         constraints=read_plan_constraints(given, graph, array) if given else NO_CONSTRAINTS,
     )
 
@@ -109,7 +111,8 @@ def node_costs(arguments: argparse.Namespace, array: "NodeArray", objective: "Ob
     from cpsat_pim.study.sweep.versions import current_versions
 
     store, version = _store(arguments), str(current_versions())
-    return read_input(lambda: NodeCosts(array.node, objective, store, version, arguments.node_time, arguments.jobs))
+    time_limit, jobs, padding = arguments.node_time, arguments.jobs, arguments.padding
+    return read_input(lambda: NodeCosts(array.node, objective, store, version, time_limit, jobs, padding=padding))
 
 
 def _store(arguments: argparse.Namespace) -> Path | None:

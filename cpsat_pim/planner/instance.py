@@ -42,10 +42,14 @@ class Instance:
     """The plans of a space: a home for each stack, and the options of each layer; alike layers share them.
 
     Raises:
-        ValueError: the node programs of a layer have no mapping.
+        ValueError: the node programs of a layer have no mapping, or are padded otherwise than the space says.
     """
 
     def __init__(self, graph: Graph, array: NodeArray, space: Space, objective: Objective, costs: NodeCosts) -> None:
+        if costs.padding != space.padding:
+            raise ValueError(
+                f"Space.padding: must be that of the node costs, {costs.padding:g} (got {space.padding:g})"
+            )
         self.graph, self.array, self.objective, self.costs = graph, array, objective, costs
         self.space = evolve(space, cuts=0) if objective.weights[1] else space  # branches side by side save time only
         self.rates = rates_of(array)

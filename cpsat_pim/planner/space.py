@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, not_negative, positive
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, not_negative, positive, share
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.boxes import bounds_of
 from cpsat_pim.planner.graph import Graph, LayerTask
@@ -36,8 +36,9 @@ class Space:
     repacking is not counted. `home_columns`: homes may also lie on the first column of their region alone, which over a
     host is one node of each channel. `cuts`: branches of up to four layers' chains may run side by side on regions of
     slicing trees that are cut at multiples of so many rows or columns; tensors of one branch alone then lie on its
-    region. With 0, every layer runs on the whole array. `constraints`: what every plan must keep to, besides; a split
-    that they give may have more digits.
+    region. With 0, every layer runs on the whole array. `padding`: node programs may be of parts padded with zeros,
+    with at most this share of MACs more; it is that of the node costs. `constraints`: what every plan must keep to,
+    besides; a split that they give may have more digits.
 
     Raises:
         ValueError: a number is not positive, a layout unknown, or there are constraints and cuts.
@@ -49,6 +50,7 @@ class Space:
     is_tied: bool = field(default=True, validator=boolean)
     cuts: int = field(default=0, validator=not_negative)
     home_columns: bool = field(default=False, validator=boolean)
+    padding: float = field(default=0.0, validator=share)
     constraints: PlanConstraints = field(default=NO_CONSTRAINTS, validator=is_a(PlanConstraints))
 
     def __attrs_post_init__(self) -> None:
@@ -64,6 +66,7 @@ class Space:
             "home_columns": self.home_columns,
             "layouts": list(self.layouts),
             "tied": self.is_tied,
+            **({"padding": self.padding} if self.padding else {}),
             **({"constraints": self.constraints.to_dict()} if self.constraints else {}),
         }
 
@@ -71,8 +74,9 @@ class Space:
         ties = "tied" if self.is_tied else "free"
         columns = " or on the first column" if self.home_columns else ""
         sides = f"up to {self.dims} dims a side, homes {self.home_dims}{columns}"
+        padded = f", parts padded by at most {100 * self.padding:g} % of MACs" if self.padding else ""
         limited = f", {self.constraints}" if self.constraints else ""
-        return f"{self.regions}, {sides}, layouts {' '.join(self.layouts)} ({ties}){limited}"
+        return f"{self.regions}, {sides}, layouts {' '.join(self.layouts)} ({ties}){padded}{limited}"
 
     @property
     def regions(self) -> str:

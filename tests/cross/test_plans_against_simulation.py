@@ -25,7 +25,7 @@ LAYOUTS = ("BCHW", "BHWC", "BCHW[C2]", "BCHW[C3]", "BHWC[C3]")
 
 def layer(name, after, **fields):
     """A layer of a network."""
-    keys = ("join", "pool", "weights", "input_pool")
+    keys = ("join", "pad", "pool", "weights", "input_pool")
     node = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
@@ -56,6 +56,13 @@ NETWORKS = {
         layer("b", ["input"], P=4, Q=2, C=2, K=4),
         layer("c", ["a", "b"], P=4, Q=2, C=6, K=2, join="concat"),
         layer("d", ["b", "a"], P=4, Q=2, C=6, K=2, join="concat"),
+    ),
+    "tokens": widths(  # a constant token in front of four that are made; the last layer reads it alone
+        layer("a", ["input"], P=4, C=3, K=4),
+        layer("b", ["a"], P=5, C=4, K=4, pad=(1, 0)),
+        layer("c", ["a"], P=5, C=4, K=4, pad=(1, 0)),
+        layer("d", ["b", "c"], P=5, C=2, K=5, G=2, weights=False),
+        layer("e", ["d"], P=1, C=10, K=3),
     ),
     "heads": widths(
         layer("a", ["input"], P=6, C=2, K=8),

@@ -14,6 +14,14 @@ layers:
 """
 
 
+AWKWARD = """version: 1
+name: awkward
+layers:
+- {name: a, P: 11, C: 4, K: 13, after: [input]}
+- {name: b, P: 11, C: 13, K: 4, after: [a]}
+"""
+
+
 @pytest.fixture
 def chain(tmp_path):
     """A file of two layers."""
@@ -35,6 +43,30 @@ def test_one_node_is_what_run_says(chain, tmp_path, capsys, objective, figure):
     assert plan["predicted"][figure] == run["totals"][figure]
     assert plan["predicted"]["message_bytes"] == plan["predicted"]["dram_columns"] == 0
     assert main(["plan", chain, "--arch", "default", "--replay", str(planned), "--simulate"]) == 0
+    printed = capsys.readouterr()
+    assert f"latency {plan['predicted']['latency_cycles']} cycles" in printed.out
+    assert "every other figure is equal" in printed.err
+
+
+def test_padded_parts_on_one_node_are_what_run_pads(tmp_path, capsys):
+    """With `--padding` node programs may be of larger bounds: on one node the plan costs what `run --padding` says.
+
+    The plan that is written has the larger bounds, and is read, replayed and simulated as such.
+    """
+    network, planned, ran = tmp_path / "awkward.yaml", tmp_path / "plan.json", tmp_path / "run.json"
+    network.write_text(AWKWARD)
+    words = [str(network), "--arch", "stacked-3d-16x16", "--objective", "latency", "--json"]
+    free = ["--array", "1x1", "--layouts", "free", "--quiet"]
+    cycles = {}
+    for padding in ("0", "60%"):
+        assert main(["plan", *words, str(planned), *free, "--padding", padding]) == 0
+        assert main(["run", *words, str(ran), "--padding", padding, "--then", "none"]) == 0
+        plan, run = json.loads(planned.read_text()), json.loads(ran.read_text())
+        assert (plan["status"], plan["bound"]) == ("OPTIMAL", run["totals"]["latency_cycles"])
+        cycles[padding] = plan["bound"]
+    assert cycles["60%"] < cycles["0"]
+    capsys.readouterr()
+    assert main(["plan", *words[:3], "--replay", str(planned), "--simulate"]) == 0
     printed = capsys.readouterr()
     assert f"latency {plan['predicted']['latency_cycles']} cycles" in printed.out
     assert "every other figure is equal" in printed.err
