@@ -82,7 +82,7 @@ def make_plan(arguments: argparse.Namespace) -> int:
     if arguments.pareto:
         return make_front(arguments, graph, array)
     solved = read_input(lambda: search(arguments, graph, array))
-    plan, cost, document, text = solved.plan, solved.cost, plan_document(solved), format_plan(solved)
+    plan, cost, document, text = solved.plan, solved.cost, plan_document(solved), format_plan(solved, graph)
     if plan is None or cost is None:
         _write(arguments, text, document, None)
         note(solved.reason or "no plan was found in time")
@@ -139,7 +139,7 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
     _write(
         arguments,
-        format_cost(plan, cost),
+        format_cost(plan, cost, graph),
         document,
         CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document),
     )
@@ -162,7 +162,7 @@ def _make_baseline(arguments: argparse.Namespace, network: "Network", graph: "Gr
     simulated, code = _simulate(arguments, network, graph, found.plan, found.cost)
     document = baseline_document(found) | simulated
     costed = CostedPlan(network=network, graph=graph, plan=found.plan, cost=found.cost, document=document)
-    _write(arguments, format_baseline(found), document, costed)
+    _write(arguments, format_baseline(found, graph), document, costed)
     return code
 
 

@@ -166,20 +166,25 @@ class _Search:
         return not self.instance.space.constraints.has_too_many_layouts(plan)
 
     def _seek_any_plan(self) -> None:
-        """Solve the node problems of the best plan among partitions that were looked at."""
+        """Solve node problems for the best plan among partitions that were looked at: until it is found or for a while.
+
+        What was not looked at costs little to bound, but there may be much of it, and bounds may be far off.
+        """
         self.has_sought = True
-        self.report("no plan yet: one of the partitions that were looked at is completed")
-        distinct = self.instance.distinct
-        for options in distinct:
+        self.report("no plan yet: the best one of the partitions that were looked at is sought")
+        until = time.monotonic() + self.limits.time_limit * self.limits.seek_share_percent / 100
+        for options in self.instance.distinct:
             options.close(True)
-        closed = self.instance.minimize(upper=False)
-        if closed.cost < INFINITE:
-            found = [options.best(at) for options, at in self.instance.uses(closed)]
-            problems = list(dict.fromkeys(problem for _, problem in filter(None, found)))
-            self.costs.solve_all(problems, None, self.until)
-        for options in distinct:
+        while not self.is_over and time.monotonic() < until:
+            closed = self.instance.minimize(upper=False)
+            if self.found.value <= closed.cost:
+                break
+            best = [(use, use[0].best(use[1])) for use in self.instance.uses(closed)]
+            if closed.cost >= INFINITE or not self.tightening.solve(self.tightening.useful(best)):
+                break
+            self._keep_best()
+        for options in self.instance.distinct:
             options.close(False)
-        self._keep_best()
 
     def _raise_bounds(self, lower: Choice) -> None:
         """Take over the bounds that an optimum over lower bounds proves."""

@@ -19,9 +19,10 @@ Report = Callable[[str], None]
 class SearchLimits:
     """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
     `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
-    which some plan is completed if there is none; `refusal_percent`: the share of it that the least capacity may take
-    to be found where no plan fits, if so much is left. `wide_gap`: the share of a node program's cost from which on its
-    gap is wide: then other options are solved before it is solved again.
+    which a plan is sought if there is none, `seek_share_percent`: how much of it that takes at most;
+    `refusal_percent`: the share of it that the least capacity may take to be found where no plan fits, if so much is
+    left. `wide_gap`: the share of a node program's cost from which on its gap is wide: then other options are solved
+    before it is solved again.
 
     Smaller batches compute less, larger ones take fewer rounds.
     """
@@ -30,6 +31,7 @@ class SearchLimits:
     batch: int = 32
     refined: int = 8
     seek_percent: int = 40
+    seek_share_percent: int = 30
     refusal_percent: int = 5
     wide_gap: float = 0.05
 

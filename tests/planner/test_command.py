@@ -17,8 +17,7 @@ layers:
 AWKWARD = """version: 1
 name: awkward
 layers:
-- {name: a, P: 11, C: 4, K: 13, after: [input]}
-- {name: b, P: 11, C: 13, K: 4, after: [a]}
+- {name: a, P: 11, C: 2, K: 2, after: [input]}
 """
 
 
@@ -55,16 +54,16 @@ def test_padded_parts_on_one_node_are_what_run_pads(tmp_path, capsys):
     """
     network, planned, ran = tmp_path / "awkward.yaml", tmp_path / "plan.json", tmp_path / "run.json"
     network.write_text(AWKWARD)
-    words = [str(network), "--arch", "stacked-3d-16x16", "--objective", "latency", "--json"]
+    words = [str(network), "--arch", "stacked-3d-16x16", "--jobs", "1", "--objective", "latency", "--json"]
     free = ["--array", "1x1", "--layouts", "free", "--quiet"]
     cycles = {}
-    for padding in ("0", "60%"):
+    for padding in ("0", "10%"):
         assert main(["plan", *words, str(planned), *free, "--padding", padding]) == 0
         assert main(["run", *words, str(ran), "--padding", padding, "--then", "none"]) == 0
         plan, run = json.loads(planned.read_text()), json.loads(ran.read_text())
         assert (plan["status"], plan["bound"]) == ("OPTIMAL", run["totals"]["latency_cycles"])
         cycles[padding] = plan["bound"]
-    assert cycles["60%"] < cycles["0"]
+    assert cycles["10%"] < cycles["0"]
     capsys.readouterr()
     assert main(["plan", *words[:3], "--replay", str(planned), "--simulate"]) == 0
     printed = capsys.readouterr()

@@ -175,7 +175,7 @@ def test_equal_runs_are_one_row(monkeypatch):
     graph = build_graph(written_out(network(node("a", ["input"], C=2, K=2, count=2))))
     kind, array = Objective.named("latency"), NodeArray(rows=1, cols=1, node=NODE)
     solved = solve_plan(graph, array, Space(dims=1, layouts=("BCHW",), is_tied=False), kind, MadeUpCosts(kind))
-    text = format_cost(solved.plan, solved.cost)
+    text = format_cost(solved.plan, solved.cost, graph)
     row = next(line for line in text.splitlines() if line.startswith("a.0"))
     assert row.startswith("a.0-1 ")
     assert "100.0 %" in row

@@ -75,7 +75,7 @@ class LabelFitting:
         distance, limits = max(1, int(self.bound * self.limits.first_share)), self.limits.labels
         while self.bound < self.value and not self.is_over():
             trial = min(self.value - 1, self.bound + distance, _LARGEST_TRIAL)
-            reduced = ReducedProblem(self.instance, self.price, trial)
+            reduced = ReducedProblem(self.instance, self.price, trial, self.is_over)
             problem = reduced.staged(self.spots, self._usage)
             found = self._solved(problem, trial, limits)
             options = sum(map(len, problem.stages))
