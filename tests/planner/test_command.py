@@ -17,7 +17,7 @@ layers:
 AWKWARD = """version: 1
 name: awkward
 layers:
-- {name: a, P: 11, C: 2, K: 2, after: [input]}
+- {name: a, P: 17, C: 2, K: 2, after: [input]}
 """
 
 
@@ -47,25 +47,22 @@ def test_one_node_is_what_run_says(chain, tmp_path, capsys, objective, figure):
     assert "every other figure is equal" in printed.err
 
 
-def test_padded_parts_on_one_node_are_what_run_pads(tmp_path, capsys):
-    """With `--padding` node programs may be of larger bounds: on one node the plan costs what `run --padding` says.
+@pytest.mark.slow
+def test_padded_parts_are_written_replayed_and_simulated(tmp_path, capsys):
+    """17 rows on 16 columns of PEs take 117 cycles, as 17 is prime; padded to 18 they take fewer.
 
-    The plan that is written has the larger bounds, and is read, replayed and simulated as such.
+    The mapping that is written has the larger bound; it is read, costed and simulated as such.
     """
-    network, planned, ran = tmp_path / "awkward.yaml", tmp_path / "plan.json", tmp_path / "run.json"
+    network, planned = tmp_path / "awkward.yaml", tmp_path / "plan.json"
     network.write_text(AWKWARD)
-    words = [str(network), "--arch", "stacked-3d-16x16", "--jobs", "1", "--objective", "latency", "--json"]
-    free = ["--array", "1x1", "--layouts", "free", "--quiet"]
-    cycles = {}
-    for padding in ("0", "10%"):
-        assert main(["plan", *words, str(planned), *free, "--padding", padding]) == 0
-        assert main(["run", *words, str(ran), "--padding", padding, "--then", "none"]) == 0
-        plan, run = json.loads(planned.read_text()), json.loads(ran.read_text())
-        assert (plan["status"], plan["bound"]) == ("OPTIMAL", run["totals"]["latency_cycles"])
-        cycles[padding] = plan["bound"]
-    assert cycles["10%"] < cycles["0"]
+    words = ["plan", str(network), "--arch", "default", "--objective", "latency", "--quiet"]
+    free = ["--array", "1x1", "--layouts", "free", "--jobs", "1", "--node-time", "4", "--time-limit", "20"]
+    assert main([*words, *free, "--padding", "10%", "--json", str(planned)]) == 0
+    plan = json.loads(planned.read_text())
+    assert plan["predicted"]["latency_cycles"] < 117
+    assert plan["space"]["padding"] == 0.1
     capsys.readouterr()
-    assert main(["plan", *words[:3], "--replay", str(planned), "--simulate"]) == 0
+    assert main([*words, "--replay", str(planned), "--simulate"]) == 0
     printed = capsys.readouterr()
     assert f"latency {plan['predicted']['latency_cycles']} cycles" in printed.out
     assert "every other figure is equal" in printed.err
