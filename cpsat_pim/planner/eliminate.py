@@ -84,7 +84,8 @@ def check_width(scopes: Sequence[Sequence[str]], sizes: dict[str, int], most_ent
         neighbours = around.pop(variable)
         most = _entries((*neighbours, variable), sizes)
         if most > most_entries:
-            raise TooLarge(f"eliminating {variable} takes a table of {most} entries, more than {most_entries}")
+            reason = f"eliminating {variable} takes a table of {most} entries, more than {most_entries}"
+            raise TooLarge(f"{reason}; homes of fewer dims or layouts make it smaller")
         for name in neighbours:
             around[name] = (around[name] | neighbours) - {name, variable}
 
