@@ -73,26 +73,36 @@ def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Pre
     """
     layer, arch = in_whole_units(layer, arch)
     return _kept(
-        (layer, arch, mapping),
+        (layer, arch, mapping, True),
         lambda: _count(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)),
     )
 
 
 def predict_until(
-    is_over: Callable[[], bool], layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
+    is_over: Callable[[], bool],
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    mapping: Mapping,
+    *,
+    is_walked: bool = True,
 ) -> Prediction | None:
-    """Return the same; None if its streams are so long that `is_over` ended their count."""
+    """Return the same, with the latency by the formula if not `is_walked`; None if its streams are so long that
+    `is_over` ended their count.
+    """
     layer, arch = in_whole_units(layer, arch)
     nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
+    count = _count if is_walked else _count_by_formula
     if not any(is_long(nest, t) for t in Tensor):
-        return predict(layer, arch, mapping)
+        return _kept((layer, arch, mapping, is_walked), lambda: count(nest, machine))
     try:
-        return _kept((layer, arch, mapping), lambda: call_watched(partial(_count, nest, machine), is_over))
+        watched = partial(call_watched, partial(count, nest, machine), is_over)
+        return _kept((layer, arch, mapping, is_walked), watched)
     except Stopped:
         return None
 
 
-_Key = tuple[ConvWorkload, PIMArchitecture, Mapping]
+#: What a prediction is of, and whether its latency is walked.
+_Key = tuple[ConvWorkload, PIMArchitecture, Mapping, bool]
 #: The predictions that were asked for last.
 _recent: dict[_Key, Prediction] = {}
 _MOST_RECENT = 8
@@ -109,6 +119,10 @@ def _kept(key: _Key, count: Callable[[], Prediction]) -> Prediction:
 
 def _count(nest: Nest, machine: Machine, stop: Ints | None = None) -> Prediction:
     return to_prediction(with_walk(exact_cost(nest, machine, stop), nest, machine))
+
+
+def _count_by_formula(nest: Nest, machine: Machine, stop: Ints | None = None) -> Prediction:
+    return to_prediction(exact_cost(nest, machine, stop))
 
 
 def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[int, ...]:
