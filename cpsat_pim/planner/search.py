@@ -91,6 +91,7 @@ class _Search:
             limits=limits,
             until=self.until,
             is_over=lambda: self.is_over,
+            is_paused=lambda: self.is_over or self.is_seek_due,
             slack=lambda: self.slack,
             then_energy=lambda: self.then_energy,
         )
@@ -99,6 +100,11 @@ class _Search:
     def is_over(self) -> bool:
         """Whether the time is up or a stop was asked for."""
         return self.costs.stop.is_set() or time.monotonic() >= self.until
+
+    @property
+    def is_seek_due(self) -> bool:
+        """Whether a plan is to be sought, as there is none and much of the time is over."""
+        return self.found.plan is None and not self.has_sought and time.monotonic() > self.seek_from
 
     @property
     def is_first_proven(self) -> bool:
@@ -142,13 +148,13 @@ class _Search:
         for options in self.instance.distinct:
             options.look_at(1)
         for options in self.instance.distinct:
-            options.look_at(self.limits.batch - 1, lambda: self.is_over or time.monotonic() > self.seek_from)
+            options.look_at(self.limits.batch - 1, self.tightening.is_paused)
         while not self.is_over and not self.is_proven:
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)
-            if self.is_proven or not self._tighten(lower):
+            if self.is_proven or not (self._tighten(lower) or self.is_seek_due):
                 break
-            if self.found.plan is None and not self.has_sought and time.monotonic() > self.seek_from:
+            if self.is_seek_due:
                 self._seek_any_plan()
         if self.found.plan is None:
             self._keep_best()

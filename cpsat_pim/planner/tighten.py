@@ -17,7 +17,8 @@ from cpsat_pim.planner.weighing import Price
 class Tightening:
     """Narrows bounds, cheapest ways first.
 
-    `until`: the time at which solves end; `is_over()`: whether the search is. `slack()`: by so much a node program may
+    `until`: the time at which solves end; `is_over()`: whether the search is. `is_paused()`: whether it is,
+    or something else comes before bounds are refined. `slack()`: by so much a node program may
     cost more than its bound in a plan that is of use, None if nothing is known. `then_energy()`: whether energies
     count.
     """
@@ -26,6 +27,7 @@ class Tightening:
     limits: SearchLimits
     until: float
     is_over: Callable[[], bool]
+    is_paused: Callable[[], bool]
     slack: Callable[[], int | None]
     then_energy: Callable[[], bool]
 
@@ -33,10 +35,10 @@ class Tightening:
         """Compute more partitions where the optimum uses ones that were not, and refine plain bounds that it uses."""
         unseen = {id(use[0]): use[0] for use, found in best if found is None}
         for options in unseen.values():
-            options.look_at(self.limits.batch, self.is_over, price)
+            options.look_at(self.limits.batch, self.is_paused, price)
         refined = len(unseen)
         for (options, at), found in best:
-            if found is not None and not self._is_refined(found[1]) and not self.is_over():
+            if found is not None and not self._is_refined(found[1]) and not self.is_paused():
                 refined += options.refine(at, self.limits.refined, price)
         return refined
 
