@@ -215,13 +215,49 @@ def _counted(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int,
     pitches = np.array(list(strides.values())) * np.array(paces)
     dram = dram if dram.is_open else dram._replace(banks=1)  # which bank is closed does not matter
     rows = -(-size // dram.row_bytes)
-    counts = list[Ints]()
-    for begin in range(0, len(order), _TILES_AT_ONCE):
-        if is_over():
-            raise OutOfTime
-        some = order[begin : begin + _TILES_AT_ONCE]
-        counts.append(count_tiles(boxes[some], pitches, width, trips[some], steps[some], rows, dram))
-    return np.concatenate(counts)[np.argsort(order)]
+    of = _Tiles(boxes[order], pitches, width, trips[order], steps[order], rows, dram)
+    return _count(of, is_over)[np.argsort(order)]
+
+
+class _Tiles(NamedTuple):
+    """What `count_tiles` counts the scans of: its arguments."""
+
+    boxes: Ints
+    pitches: Ints
+    width: int
+    trips: Ints
+    steps: Ints
+    rows: int
+    dram: Dram
+
+    def key(self) -> bytes:
+        """Return a digest of all of it."""
+        arrays = (self.boxes, self.pitches, self.trips, self.steps)
+        content = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+        return hashlib.sha256(repr((len(self.boxes), self.width, self.rows, self.dram)).encode() + content).digest()
+
+
+#: The counts that were made last. Outputs of a layer are the inputs of the next one, and layers repeat tensors.
+_recent: dict[bytes, Ints] = {}
+_MOST_RECENT = 32
+
+
+def _count(of: _Tiles, is_over: Callable[[], bool]) -> Ints:
+    """Return the counts of `count_tiles`, made unless they are kept."""
+    key = of.key()
+    if key not in _recent:
+        counts = list[Ints]()
+        for begin in range(0, len(of.boxes), _TILES_AT_ONCE):
+            if is_over():
+                raise OutOfTime
+            some = slice(begin, begin + _TILES_AT_ONCE)
+            counts.append(
+                count_tiles(of.boxes[some], of.pitches, of.width, of.trips[some], of.steps[some], of.rows, of.dram)
+            )
+        _recent[key] = np.concatenate(counts)
+        while len(_recent) > _MOST_RECENT:
+            del _recent[next(iter(_recent))]
+    return _recent[key]
 
 
 def _activations(shape: LayerShape, t: int, dram: Dram, grid: tuple[int, ...], extents: Ints,
