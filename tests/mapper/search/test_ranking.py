@@ -1,14 +1,19 @@
 """A search for latency by the formula, and what its bound says of mappings whose walks take longer."""
 
 from functools import cache
+from unittest.mock import Mock
 
 import attrs
+import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.result import Objective, SolvedLayer, Status
 from cpsat_pim.mapper.search import SolveRequest
+from cpsat_pim.mapper.search.completion import Completion
+from cpsat_pim.mapper.search.ranking import best_walked
 from cpsat_pim.mapper.search.solve import solve_layer
+from cpsat_pim.mapper.search.state import SearchState
 
 #: The formula is more than 1 % below the walks of its quickest mappings.
 LAYER, ARCH = ConvWorkload(R=3, P=4, Q=4, C=4, K=4), PIMArchitecture()
@@ -45,3 +50,17 @@ def test_a_mapping_that_beats_a_value_by_the_formula_only_is_of_no_use() -> None
     assert bound is not None
     solved = solve_layer(LAYER, ARCH, attrs.evolve(FORMULA, value_to_beat=bound + 1))
     assert (solved.mapping, solved.lower_bound) == (None, bound)
+
+
+def test_incumbents_that_cannot_win_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last incumbent is walked first. One that costs as much by the formula as it by its walk is left out."""
+    mapping = by_formula().mapping
+    assert mapping is not None
+    walked, prediction = predict(LAYER, ARCH, mapping), predict(LAYER, ARCH, mapping)
+    end = walked.figures.latency_cycles
+    state = SearchState(LAYER, ARCH, FORMULA, is_walked=False)
+    state.incumbents.extend(Completion(mapping, prediction, value) for value in (end + 1, end, end - 1))
+    walks = Mock(return_value=walked)
+    monkeypatch.setattr("cpsat_pim.mapper.search.ranking.predict", walks)
+    assert best_walked(state) == Completion(mapping, walked, end)
+    assert (walks.call_count, len(state.incumbents)) == (1, 0)
