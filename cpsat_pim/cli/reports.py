@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command
-from cpsat_pim.cli.output import OK, InputError, check_not_overwritten, check_outputs, read_input, write_file
+from cpsat_pim.cli.output import OK, InputError, check_not_overwritten, check_outputs, note, read_input, write_file
 
 if TYPE_CHECKING:
     from cpsat_pim.evaluate.verify import MappedLayer
@@ -39,7 +39,20 @@ def report_results(arguments: argparse.Namespace) -> int:
     paths = [path for path in (arguments.result, arguments.other) if path is not None]
     documents = [(path, read_input(partial(read_json, path))) for path in paths]
     write_file(target, writer(documents))
+    unlike = _unlike_layers(*(document for _, document in documents)) if arguments.other else []
+    if unlike:
+        note(f"warning: of the same name, but of another shape or width in the other result: {', '.join(unlike)}")
     return OK
+
+
+def _unlike_layers(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Return the layers that two results name alike, although their shapes or widths differ."""
+    shapes = {layer["name"]: layer.get("shape") for layer in other.get("layers", ())}
+    return [
+        name
+        for layer in one.get("layers", ())
+        if (name := layer["name"]) in shapes and shapes[name] != layer.get("shape")
+    ]
 
 
 def is_folder(target: str) -> bool:

@@ -28,6 +28,8 @@ _MOST_NAMED = 80
 _LEGEND_CHARACTERS = 92
 #: An axis is logarithmic where the largest value is more than so many times the least.
 _LOGARITHMIC_FROM = 5
+#: The scale of a heat map of ratios reaches at least so far, so that equal figures look equal.
+_LEAST_SCALE = 1.1
 
 
 @frozen
@@ -213,7 +215,8 @@ def _heat(axes: Any, chart: Chart) -> None:
         [value / low if value and low else float("nan") for value, low in zip(series.values, least, strict=True)]
         for series in chart.series
     ]
-    image = axes.pcolormesh(cells, cmap="YlOrRd", vmin=1, edgecolors="white", linewidth=1)
+    most = max([_LEAST_SCALE, *(cell for row in cells for cell in row if cell == cell)])
+    image = axes.pcolormesh(cells, cmap="YlOrRd", vmin=1, vmax=most, edgecolors="white", linewidth=1)
     for y, row in enumerate(cells):
         for x, cell in enumerate(row):
             if cell == cell and len(row) <= 16:

@@ -29,6 +29,21 @@ def test_report_draws_one_result_and_two(results: Path, tmp_path: Path) -> None:
     assert two.read_text().count('"source":"results.json"') == 2
 
 
+def test_comparison_warns_of_layers_that_are_alike_in_name_only(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Layers of other widths are compared, but a line names them; layers that are equal in both are not named."""
+    document = json.loads(results.read_text())
+    document["layers"][0]["shape"]["weight_bytes"] = 0.5
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(document))
+    assert main(["report", str(results), str(other), "-o", str(tmp_path / "t.csv")]) == 0
+    name = document["layers"][0]["name"]
+    assert f"of another shape or width in the other result: {name}\n" in capsys.readouterr().err
+    assert main(["report", str(results), str(results), "-o", str(tmp_path / "t.csv")]) == 0
+    assert not capsys.readouterr().err
+
+
 def test_map_writes_page_and_timeline(tmp_path: Path) -> None:
     """Beside the JSON, of the same mapping."""
     pytest.importorskip("plotly", reason="the report's plotting library is not installed")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cpsat_pim.report.charts import energy_unit, result_charts
-from cpsat_pim.report.figures import COLOURS, inline_svg, write_pdf, write_svgs
+from cpsat_pim.report.figures import COLOURS, Chart, Series, _drawn, inline_svg, write_pdf, write_svgs
 from tests.report.results import document
 
 PAGE_CSS = Path(__file__).parents[2] / "cpsat_pim" / "report" / "page" / "page.css"
@@ -79,6 +79,15 @@ def test_files_are_svg_and_pdf(tmp_path: Path) -> None:
     inline = inline_svg(found[0])
     assert inline.startswith("<svg")
     assert "var(--macs)" in inline
+
+
+def test_ratios_that_are_nearly_one_look_alike() -> None:
+    """A heat map of ratios begins at 1 and reaches at least 1.1, however close the figures are."""
+    pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")
+    series = [Series(name, COLOURS["accent"], values) for name, values in (("a", (1.0, 5.0)), ("b", (1.001, 5.0)))]
+    chart = Chart(name="h", title="h", kind="heat", axis="ratio", categories=("n", "m"), series=tuple(series))
+    (mesh,) = _drawn(chart).axes[0].collections
+    assert mesh.get_clim() == (1, 1.1)
 
 
 def test_names_with_control_characters_are_drawn_as_escapes(tmp_path: Path) -> None:
