@@ -92,12 +92,14 @@ def _count(nest: Nest, machine: Machine, stop: Ints | None = None) -> Prediction
 
 def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[int, ...]:
     """Return the DRAM time of each tensor's stream in banks of its own (docs/model.md, section 5), cycles."""
+    layer, arch = in_whole_units(layer, arch)
     cost = exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
     return tuple(stream.cycles for stream in cost.streams)
 
 
 def walk_latency(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> int:
     """Return the latency of a legal mapping to the cycle: what the simulator counts, without a walk over elements."""
+    layer, arch = in_whole_units(layer, arch)
     return exact_latency(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
 
 
