@@ -3,7 +3,7 @@
 Each unique layer of a network is solved with elements as wide as the machine's words, and the latency of its mapping is
 walked to the cycle (`tables.counts.latency`), which is what the simulator counts. Prints a line per layer with
 `--layers`, and per preset and objective the number of mappings, how many are proven, the median of the absolute error,
-and the most that a prediction is too low and too high.
+and the most that a prediction is too low and too high (`low`, `high`).
 
     python scripts/latency_errors.py [--network bert-base] [--presets hbm-pim,upmem] [--time-limit 10] [--layers]
 """
@@ -104,7 +104,7 @@ def main() -> None:
     groups: dict[tuple[str, str], list[Measured]] = {}
     for one in measure(args):
         groups.setdefault((one.arch.name, one.objective), []).append(one)
-    print(f"{'preset':18}{'objective':>10}{'mappings':>10}{'proven':>8}{'median error':>14}{'too low':>10}{'too high':>10}")
+    print(f"{'preset':18}{'objective':>10}{'mappings':>10}{'proven':>8}{'median error':>14}{'low':>10}{'high':>10}")
     for found in groups.values():
         print(row(found))
 

@@ -13,8 +13,9 @@ from cpsat_pim.base.watched import call_watched
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
-from tables.counts.cost import Cost, Machine, Rate, exact_cost
+from tables.counts.cost import Cost, exact_cost
 from tables.counts.latency import exact_latency, with_walk
+from tables.counts.on_chip import Machine, Rate
 from tables.counts.stream import Stopped, is_long
 from tables.dram import Dram
 from tables.nest import EVEN, Ints, LayerShape, Nest
