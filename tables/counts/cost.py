@@ -223,12 +223,6 @@ def _exposed_link(nest: Nest, machine: Machine, tensors: tuple[int, ...], stream
 
     A level with one slot that alone stores a tensor loads while the array waits, and a link moves one tile at a time.
     """
-    alone = [t for t in tensors if _is_exposed(nest, machine, t)]
+    alone = [t for t in tensors if is_bare(nest, machine, t)]
     scans = (streams[t].closed_cycles if nest.sharing(t) else streams[t].cycles for t in alone)
     return compute_cycles(nest, machine) + sum(scans)
-
-
-def _is_exposed(nest: Nest, machine: Machine, t: int) -> bool:
-    """Return whether one level alone stores t, with one slot."""
-    level = nest.consumers(t)[0]
-    return len(nest.consumers(t)) == 2 and not has_two_slots(machine, level)

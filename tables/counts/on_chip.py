@@ -131,9 +131,8 @@ def _exchange_cycles(nest: Nest, machine: Machine) -> int:
 
 
 def is_bare(nest: Nest, machine: Machine, t: int) -> bool:
-    """Return whether nothing hides t's loads: they go to a level with one slot, and so do the tiles taken from it."""
-    consumer, *inner = nest.consumers(t)
-    return consumer != MACS and not has_two_slots(machine, consumer) and not has_two_slots(machine, inner[0])
+    """Return whether nothing hides t's loads: one level alone stores t, with one slot."""
+    return len(nest.consumers(t)) == 2 and not has_two_slots(machine, nest.consumers(t)[0])
 
 
 def has_two_slots(machine: Machine, level: int) -> bool:

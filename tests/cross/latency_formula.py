@@ -127,9 +127,8 @@ class Formula:
         return max(found)
 
     def is_bare(self, t: int) -> bool:
-        """Whether nothing hides t's loads: one slot takes them, and one slot or the MACs what is taken from it."""
-        first, *inner = self.levels(t)
-        return first != MACS and not self.has_two_slots(first) and not self.has_two_slots(inner[0])
+        """Whether nothing hides t's loads: one slot takes them, and the MACs what is taken from it."""
+        return len(self.levels(t)) == 2 and not self.has_two_slots(self.levels(t)[0])
 
     def exposed_loads(self, t: int) -> int:
         """X and stall(t), less what is part of both."""
@@ -149,13 +148,12 @@ class Formula:
     def hides(self, t: int) -> int | None:
         """q(t): cycles of the array's work that hide one load; None: the array waits for the whole stream (Z)."""
         array, (first, *inner) = self.steps_term() + self.exposed_sums(), self.levels(t)
-        doubles = {PE: self.device.double_buffered[0], GLOBAL_BUFFER: self.device.double_buffered[1]}
         if first == MACS:
             return array // len(self.array_steps)
         if t == O and self.spills():
             return None
-        holder = first if doubles.get(first) else inner[0]
-        return array // self.n(t, holder) if doubles.get(holder) else 0
+        holder = first if self.has_two_slots(first) else inner[0]
+        return 0 if holder == MACS else array // self.n(t, holder)
 
     def loads(self, t: int) -> list[int]:
         """d(1), d(2), ..: what the stream advances per tile, or per array step where the MACs draw t."""

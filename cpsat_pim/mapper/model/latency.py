@@ -75,7 +75,7 @@ class Latency:
         self.stall = [self.b.interval(0, self.max_cycles, f"stall_{t.name}") for t in Tensor]
         self.isolated_stall = [self.b.interval(0, self.max_cycles, f"isolated_stall_{t.name}") for t in Tensor]
         #: Whether the array's work hides some of t's loads. Else partial sums may return at the same time.
-        self.is_hidden = [self.b.negated(self._is_bare(t)) for t in Tensor]
+        self.is_hidden = [self.b.negated(self._is_exposed(t)) for t in Tensor]
         isolated: list[Int] = []
         for t in Tensor:
             self._at_least(self.start, self.work, self.stall[t], self.end)
@@ -94,13 +94,6 @@ class Latency:
         used = self.b.interval(0, self.max_cycles, f"isolated_used_{t.name}")
         self.b.imply([where], used >= self.isolated_stall[t])
         return used
-
-    def _is_bare(self, t: Tensor) -> Lit:
-        """Return whether t's loads go to a level with one slot, and so do the tiles that are taken from it."""
-        v, b, levels = self.v, self.b, self._levels_of_one_slot()
-        links = [(m, inner) for m in levels for inner in (MACS, *(n for n in levels if n < m))]
-        bare = [b.both([v.first_consumer(m, t), v.linked(m, n, t)], f"bare_{m}_{n}_{t.name}") for m, n in links]
-        return b.either(bare, f"bare_{t.name}")
 
     def _levels_of_one_slot(self) -> list[Level]:
         levels = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
