@@ -109,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--node-costs", choices=("bounds", "solved"), default="bounds", help=text)
     add("--cuts", type=int, default=0, help="as of `plan` (%(default)d)")
     add("--home-columns", action="store_true", help="as of `plan`")
+    add("--padding", type=float, default=0.0, help="share of MACs that padded parts may have more (%(default)g)")
     add("--capacity", type=int, metavar="BYTES", help="of a node (the machine's)")
     add("--time-limit", type=float, default=300.0, help="seconds of each planner (%(default)g)")
     add("--node-time", type=float, default=60.0, help="seconds of a node problem (%(default)g)")
@@ -139,11 +140,21 @@ class Row:
         is_free = arguments.layouts == "free"
         layouts = ["BCHW"] if is_free else arguments.layouts.split(",")
         columns = arguments.home_columns
-        self.space = Space(layouts=layouts, is_tied=not is_free, cuts=arguments.cuts, home_columns=columns)
+        self.space = Space(
+            layouts=layouts, is_tied=not is_free, cuts=arguments.cuts, home_columns=columns, padding=arguments.padding
+        )
         store = Path(arguments.store) if arguments.store else None
         version = str(current_versions())
         costs = BoundCosts if arguments.node_costs == "bounds" else NodeCosts
-        self.costs = costs(self.array.node, self.objective, store, version, arguments.node_time, arguments.jobs)
+        self.costs = costs(
+            self.array.node,
+            self.objective,
+            store,
+            version,
+            arguments.node_time,
+            arguments.jobs,
+            padding=arguments.padding,
+        )
 
     @property
     def key(self) -> str:
@@ -152,6 +163,7 @@ class Row:
         parts = [self.network.name, given.arch, given.array]
         parts += [f"cuts {given.cuts}"] if given.cuts else []
         parts += ["home columns"] if given.home_columns else []
+        parts += [f"padding {given.padding:g}"] if given.padding else []
         parts += [f"capacity {given.capacity}"] if given.capacity else []
         return " ".join(filter(None, [*parts, given.layouts, given.node_costs]))
 
@@ -163,6 +175,7 @@ class Row:
             "array": given.array,
             "arch": given.arch,
             "home_columns": given.home_columns,
+            "padding": given.padding,
             "node_costs": given.node_costs,
             "clock": self.array.node.clock,
             "macs": macs,

@@ -1,5 +1,6 @@
 """Ctrl-C and `kill`: they ask the main process to stop with the results so far; worker processes leave that to it."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -78,6 +79,7 @@ def set_up_worker() -> None:
     """Set up a worker process, which was started with interrupts blocked: signals to the whole process group are for
     the parent to handle. Exit if the parent says so, or dies.
     """
+    gc.freeze()  # what a forked process has from its parent need not be looked through, nor copied
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if hasattr(signal, "sigwaitinfo"):  # elsewhere SIGTERM ends a worker, whoever sends it

@@ -8,7 +8,7 @@ from cpsat_pim.cli.arguments import add_command
 from cpsat_pim.cli.output import OK
 
 #: The kinds of files that have a schema: the keys of `schema.FILE_KINDS`, which takes time to import.
-KINDS = ("arch", "network", "mapping", "constraints", "sweep", "space", "tune")
+KINDS = ("arch", "network", "mapping", "constraints", "sweep", "space", "tune", "plan-constraints")
 
 
 def add_commands(commands: Any) -> None:

@@ -82,7 +82,7 @@ def make_plan(arguments: argparse.Namespace) -> int:
     if arguments.pareto:
         return make_front(arguments, graph, array)
     solved = read_input(lambda: search(arguments, graph, array))
-    plan, cost, document, text = solved.plan, solved.cost, plan_document(solved), format_plan(solved)
+    plan, cost, document, text = solved.plan, solved.cost, plan_document(solved), format_plan(solved, graph)
     if plan is None or cost is None:
         _write(arguments, text, document, None)
         note(solved.reason or "no plan was found in time")
@@ -101,7 +101,7 @@ def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, 
 
     if not arguments.explain:
         return "", {}
-    space = read_input(lambda: given_space(arguments, costed.plan.array))
+    space = read_input(lambda: given_space(arguments, costed.plan.array, costed.graph))
     found = explain_plan(costed.graph, costed.plan, costed.cost, space)
     return "\n" + format_explanation(found, costed.cost), {"explanation": explanation_document(found)}
 
@@ -130,14 +130,16 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import format_cost
 
-    space, objective = read_input(lambda: given_space(arguments, array)), given_sum(arguments)
+    space, objective = read_input(lambda: given_space(arguments, array, graph)), given_sum(arguments)
     plan = read_replay(arguments, graph, array, space, objective, node_costs(arguments, array, objective))
+    if broken := list(space.constraints.broken_by(graph, plan)):
+        raise InputError("\n".join(f"{arguments.replay}: {line}" for line in broken))
     cost = evaluate_plan(graph, plan)
     simulated, code = _simulate(arguments, network, graph, plan, cost)
     document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
     _write(
         arguments,
-        format_cost(plan, cost),
+        format_cost(plan, cost, graph),
         document,
         CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document),
     )
@@ -152,13 +154,15 @@ def _make_baseline(arguments: argparse.Namespace, network: "Network", graph: "Gr
 
     if arguments.objective == "edp":
         raise InputError("--baseline cannot be combined with --objective edp")
-    objective, space = given_sum(arguments), read_input(lambda: given_space(arguments, array))
+    if arguments.constraints:
+        raise InputError("--baseline cannot be combined with --constraints")
+    objective, space = given_sum(arguments), read_input(lambda: given_space(arguments, array, graph))
     costs = node_costs(arguments, array, node_objective(objective, array.nodes))
     found = read_input(lambda: solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs))
     simulated, code = _simulate(arguments, network, graph, found.plan, found.cost)
     document = baseline_document(found) | simulated
     costed = CostedPlan(network=network, graph=graph, plan=found.plan, cost=found.cost, document=document)
-    _write(arguments, format_baseline(found), document, costed)
+    _write(arguments, format_baseline(found, graph), document, costed)
     return code
 
 

@@ -115,6 +115,8 @@ def read_starts(arguments: argparse.Namespace, request: "PlanRequest", objective
 
     plans = []
     for start in arguments.start or ():
+        if start in _NAMES and arguments.constraints:
+            raise InputError(f"--start {start} cannot be combined with --constraints")
         if start in _NAMES:
             costs = request.make_costs(node_objective(objective, request.array.nodes))
             try:

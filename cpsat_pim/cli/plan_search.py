@@ -6,7 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpsat_pim.cli.arguments import checked, cpus, jobs, names, seconds, weight
+from cpsat_pim.cli.arguments import checked, cpus, names, seconds, share, weight
+from cpsat_pim.cli.arguments import jobs as jobs_number
 from cpsat_pim.cli.output import INTERRUPTED, NO_MAPPING, OK, InputError, note, read_input, write_files
 from cpsat_pim.cli.plan_baselines import read_starts
 
@@ -50,24 +51,32 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     add("--cuts", metavar="N", type=_cuts, default=0, help=text)
     text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
     add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
+    text = "parts may be padded to bounds that divide better, with at most X%% more MACs (0)"
+    add("--padding", metavar="X%", type=share, default=0.0, help=text)
+    text = "what every plan must keep to: regions, splits and homes that are given, reserved nodes, the most layouts"
+    add("--constraints", metavar="FILE", help=text)
     text = "DRAM bytes per node that may be used (those of the machine)"
     add("--capacity", metavar="BYTES", type=positive, help=text)
     add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
     text = "seconds of the first solve of a node problem; what matters is solved again, for longer (%(default)g)"
     add("--node-time", metavar="S", type=seconds, default=20.0, help=text)
-    add("--jobs", metavar="N", type=jobs, default=cpus(), help="node problems solved at a time (%(default)s)")
+    add("--jobs", metavar="N", type=jobs_number, default=cpus(), help="node problems solved at a time (%(default)s)")
     text = "store and reuse the results of node problems in this file (one in the user's cache)"
     add("--store", metavar="FILE", help=text)
 
 
-def given_space(arguments: argparse.Namespace, array: "NodeArray") -> "Space":
+def given_space(arguments: argparse.Namespace, array: "NodeArray", graph: "Graph") -> "Space":
     """Return the space that the options declare.
 
     Over a host each owner of a tensor's part costs a message, so homes may lie on fewer nodes unless told otherwise.
     """
     from cpsat_pim.planner.array import HOST
+    from cpsat_pim.planner.plan_constraints import NO_CONSTRAINTS, read_plan_constraints
     from cpsat_pim.planner.space import Space
 
+    given = arguments.constraints
+    if given and arguments.cuts:
+        raise InputError("--constraints cannot be combined with --cuts")
     is_free = arguments.layouts == ["free"]
     layouts = ["BCHW"] if is_free else arguments.layouts
     columns = arguments.home_columns
@@ -78,6 +87,8 @@ def given_space(arguments: argparse.Namespace, array: "NodeArray") -> "Space":
         layouts=layouts,
         is_tied=not is_free,
         cuts=arguments.cuts,
+        padding=arguments.padding,
+        constraints=read_plan_constraints(given, graph, array) if given else NO_CONSTRAINTS,
     )
 
 
@@ -100,7 +111,8 @@ def node_costs(arguments: argparse.Namespace, array: "NodeArray", objective: "Ob
     from cpsat_pim.study.sweep.versions import current_versions
 
     store, version = _store(arguments), str(current_versions())
-    return read_input(lambda: NodeCosts(array.node, objective, store, version, arguments.node_time, arguments.jobs))
+    time_limit, jobs, padding = arguments.node_time, arguments.jobs, arguments.padding
+    return read_input(lambda: NodeCosts(array.node, objective, store, version, time_limit, jobs, padding=padding))
 
 
 def _store(arguments: argparse.Namespace) -> Path | None:
@@ -142,7 +154,7 @@ def make_front(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray"
     from cpsat_pim.report.plans import format_front, plan_document
 
     given_sum(arguments)
-    front = solve_front(_request(arguments, graph, array), arguments.pareto)
+    front = read_input(lambda: solve_front(_request(arguments, graph, array), arguments.pareto))
     document = {"front": [plan_document(solved) for solved in front]}
     write_files(
         ("standard output", lambda _: print(format_front(front))),
@@ -161,7 +173,7 @@ def _request(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") 
     return PlanRequest(
         graph=graph,
         array=array,
-        space=read_input(lambda: given_space(arguments, array)),
+        space=read_input(lambda: given_space(arguments, array, graph)),
         make_costs=lambda objective: node_costs(arguments, array, objective),
         limits=SearchLimits(time_limit=arguments.time_limit),
         report=ignore if arguments.quiet else note,

@@ -74,21 +74,33 @@ def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Pre
 
 
 def predict_until(
-    is_over: Callable[[], bool], layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
+    is_over: Callable[[], bool],
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    mapping: Mapping,
+    *,
+    is_walked: bool = True,
 ) -> Prediction | None:
-    """Return the same; None if its streams are so long that `is_over` ended their count."""
+    """Return the same, with the latency by the formula if not `is_walked`; None if its streams are so long that
+    `is_over` ended their count.
+    """
     layer, arch = in_whole_units(layer, arch)
     nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
+    count = _count if is_walked else _count_by_formula
     if not any(is_long(nest, t) for t in Tensor):
-        return _count(nest, machine)
+        return count(nest, machine)
     try:
-        return call_watched(partial(_count, nest, machine), is_over)
+        return call_watched(partial(count, nest, machine), is_over)
     except Stopped:
         return None
 
 
 def _count(nest: Nest, machine: Machine, stop: Ints | None = None) -> Prediction:
     return to_prediction(with_walk(exact_cost(nest, machine, stop), nest, machine))
+
+
+def _count_by_formula(nest: Nest, machine: Machine, stop: Ints | None = None) -> Prediction:
+    return to_prediction(exact_cost(nest, machine, stop))
 
 
 def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[int, ...]:

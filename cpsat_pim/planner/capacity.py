@@ -89,11 +89,11 @@ def home_bytes(
     return found
 
 
-def most_weight_bytes(graph: Graph, array: NodeArray, homes: dict[str, list[Home]]) -> int:
-    """Return the bytes of weights for which the first node has room: at each step, tensors at home take some, too."""
+def most_weight_bytes(graph: Graph, array: NodeArray, homes: dict[str, list[Home]], node: int = 0) -> int:
+    """Return the bytes of weights for which a node has room: at each step, tensors at home take some, too."""
     alive = lives(graph)
     taken = [
-        sum(int(home_bytes(graph, alive, array.cols, name, some, 0, step).min()) for name, some in homes.items())
+        sum(int(home_bytes(graph, alive, array.cols, name, some, node, step).min()) for name, some in homes.items())
         for step in range(len(graph.tasks))
     ]
     return array.capacity_bytes - max(taken)

@@ -157,13 +157,13 @@ def _link(array: NodeArray, step: StepCost, phase: PhaseCost) -> BusyLink:
 def _movements(graph: Graph, plan: Plan, cost: PlanCost, space: Space) -> Iterator[Movement]:
     """Of every tensor with a home of its own that moves at all."""
     steps = {name: _step(graph, plan, cost.rates, name) for _, _, name in plan.steps}
+    homes = space.homes_of(graph, plan.array)
     for name in graph.homes:
         writers = [task for task in graph.tasks if graph.home_of[task.writes] == name]
         readers = [task for task in graph.tasks if graph.home_of[task.reads.stack] == name]
         push, pull = _moved(steps, writers, readers, plan, plan.homes[name])
         if push + pull:
-            homes = space.homes(graph.stacks[name].shape, plan.array.whole)
-            least = min(sum(_moved(steps, writers, readers, plan, home)) for home in [*homes, plan.homes[name]])
+            least = min(sum(_moved(steps, writers, readers, plan, home)) for home in [*homes[name], plan.homes[name]])
             yield Movement(tensor=name, push_cycles=push, pull_cycles=pull, least_cycles=least)
 
 

@@ -54,6 +54,7 @@ class Fitting:
 
     `minimize(upper, price)`, `plan(optimum, price)` and `evaluate(plan)` are those of the search; `room_bytes`: the
     capacity of a node, `weight_bytes`: what weights may take of it on the first node. `is_over()`: whether time is up.
+    `is_allowed(plan)`: whether it keeps to constraints that prices do not know.
     """
 
     def __init__(
@@ -65,11 +66,12 @@ class Fitting:
         weight_bytes: int,
         parameters: PriceSearch | None = None,
         is_over: Callable[[], bool] = lambda: False,
+        is_allowed: Callable[[Plan], bool] = lambda plan: True,
     ) -> None:
         self._minimize, self._plan, self._evaluate = minimize, plan, evaluate
         self._room_bytes, self._weight_bytes = room_bytes, weight_bytes
         self._parameters = parameters or PriceSearch()
-        self._is_over = is_over
+        self._is_over, self._is_allowed = is_over, is_allowed
         self.best = Fit()
 
     def run(self) -> Fit:
@@ -123,6 +125,6 @@ class Fitting:
         self.best.least_peak_bytes = min(self.best.least_peak_bytes, cost.peak_bytes)
         if cost.peak_bytes > self._room_bytes:
             return False
-        if value < self.best.value:
+        if value < self.best.value and self._is_allowed(plan):
             self.best.plan, self.best.cost, self.best.value, self.best.price = plan, cost, value, price
         return True

@@ -231,8 +231,10 @@ class _Builder:
         taken = (layer.input_width, layer.input_height)
         steps = (layer.dilation[0] * (layer.R - 1), layer.dilation[1] * (layer.S - 1))
         is_product = layer.R * layer.S * layer.Q == 1 and size[1] == 1
-        for axis, have, need, most, stride in zip(("columns", "rows"), size, taken, steps, layer.stride, strict=True):
-            if need - have > 2 * most or (have - need >= stride and not is_product):
+        constants = node.pad if is_product and node.pad else (0, 0)
+        reach = [max(2 * step, constant) for step, constant in zip(steps, constants, strict=True)]
+        for axis, have, need, most, stride in zip(("columns", "rows"), size, taken, reach, layer.stride, strict=True):
+            if need - have > most or (have - need >= stride and not is_product):
                 yield f"{node.name}: takes {need} {axis} (got {have}): must be padded or pooled to fit"
 
     def _product_problems(self, node: NetworkNode) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """What a search looks for: homes and options by layer as a sum of small tables, and plans made of their optima."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -42,15 +42,20 @@ class Instance:
     """The plans of a space: a home for each stack, and the options of each layer; alike layers share them.
 
     Raises:
-        ValueError: the node programs of a layer have no mapping.
+        ValueError: the node programs of a layer have no mapping, or are padded otherwise than the space says.
     """
 
     def __init__(self, graph: Graph, array: NodeArray, space: Space, objective: Objective, costs: NodeCosts) -> None:
+        if costs.padding != space.padding:
+            raise ValueError(
+                f"Space.padding: must be that of the node costs, {costs.padding:g} (got {space.padding:g})"
+            )
         self.graph, self.array, self.objective, self.costs = graph, array, objective, costs
         self.space = evolve(space, cuts=0) if objective.weights[1] else space  # branches side by side save time only
         self.rates = rates_of(array)
         self.weighing = Weighing(objective=objective, rates=self.rates)
-        self.homes = {name: space.homes(graph.stacks[name].shape, array.whole) for name in graph.homes}
+        self.free = space.constraints.free_region(array)
+        self.homes = space.homes_of(graph, array)
         self.sizes = {name: len(homes) for name, homes in self.homes.items()}
         self.options = self._options()
         self.parallels = list(self._parallels())
@@ -65,7 +70,17 @@ class Instance:
     @property
     def least_peak_bytes(self) -> int:
         """Some node of every plan holds at least so many bytes at some step."""
-        return least_peak_bytes(self.graph, self.array.nodes)
+        return least_peak_bytes(self.graph, self.nodes)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that a plan may use."""
+        return self.space.constraints.free_nodes(self.array)
+
+    @property
+    def first_node(self) -> int:
+        """The first node of the region that layers run on, which has the largest of all parts there."""
+        return self.free.y * self.array.cols + self.free.x
 
     @cached_property
     def lives(self) -> list[Life]:
@@ -75,23 +90,29 @@ class Instance:
     @cached_property
     def most_weight_bytes(self) -> int:
         """The first node has room for so many bytes of weights, if layers run one after the other."""
-        return most_weight_bytes(self.graph, self.array, self.homes)
+        return most_weight_bytes(self.graph, self.array, self.homes, self.first_node)
 
     # --- Options -----------------------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, LayerOptions]:
         shared: dict[Any, LayerOptions] = {}
         for task in self.graph.tasks:
-            key = content_of(self.graph, task)
+            key = self._content(task)
             if key not in shared:
                 shared[key] = self._options_of(task)
-        return {task.name: shared[content_of(self.graph, task)] for task in self.graph.tasks}
+        return {task.name: shared[self._content(task)] for task in self.graph.tasks}
+
+    def _content(self, task: LayerTask) -> Any:
+        """Return what the options of a layer depend on: its content, and what is fixed of it and its homes."""
+        fixed, graph = self.space.constraints, self.graph
+        homes = tuple(fixed.of_home(graph, name) for name in self.roles(task)) if fixed.homes else ()
+        return content_of(graph, task), fixed.of_layer(task.name), homes
 
     def _options_of(
         self, task: LayerTask, region: Region | None = None, homes: dict[str, list[Home]] | None = None
     ) -> LayerOptions:
         """Return the options of a layer on a region, the whole array if none is given, with some homes on it."""
-        where, second = region or self._filled(task), _second(task)
+        where, second = region or self.space.region_of(task, self.free), _second(task)
         partitions = list(self.space.partitions(task, where))
         placed = self.homes | (homes or {})
         reads, *reads_weights, writes = (placed[self.graph.home_of[name]] for name in _stacks(task))
@@ -106,21 +127,11 @@ class Instance:
             reads_weights=reads_weights[0] if second else [],
             writes=writes,
             partitions=partitions,
+            first_node=self.first_node,
         )
         if not options.rows and region is None:
             raise ValueError(f"{task.name}: no part of it has a mapping on {self.array.node.name}")
         return options
-
-    def _filled(self, task: LayerTask) -> Region:
-        """Return the largest rectangle from the array's corner that some partition of a layer fills.
-
-        That is the whole array, unless the layer has fewer values to split than the array has nodes.
-        """
-        sides = [(h, w) for h in range(1, self.array.rows + 1) for w in range(1, self.array.cols + 1)]
-        for h, w in sorted(sides, key=lambda side: (-side[0] * side[1], side)):
-            if next(self.space.partitions(task, Region(0, 0, h, w)), None) is not None:
-                return Region(0, 0, h, w)
-        raise AssertionError("one node needs no split")
 
     # --- Branches side by side ---------------------------------------------------------------------------------------
 
@@ -157,7 +168,16 @@ class Instance:
     # --- Tables ------------------------------------------------------------------------------------------------------
 
     def minimize(self, upper: bool, price: Price = FREE_BYTES) -> Choice:
-        """Return the optimum over lower bounds, or over solved node problems alone, at a price of bytes."""
+        """Return the optimum over lower bounds, or over solved node problems alone, at a price of bytes.
+
+        Where few layouts are allowed, it is the least over all choices of so many; if these are too many, over all
+        layouts, which is a bound.
+        """
+        choices = self.space.constraints.choices_of_layouts(self.space.layouts)
+        found = [self._minimize(upper, price, layouts) for layouts in choices]
+        return min(found, key=lambda one: (one.cost, one.tie))
+
+    def _minimize(self, upper: bool, price: Price, layouts: Collection[str] | None) -> Choice:
         distinct = {id(options): options for options in self.options.values()}
         tables = {key: options.table(upper, price) for key, options in distinct.items()}
         factors = {task.name: self._factor(task, tables[id(self.options[task.name])]) for task in self.graph.tasks}
@@ -169,6 +189,7 @@ class Instance:
         hidden = {name for parallel in self.parallels for name in parallel.block.layers}
         left = [factor for name, factor in factors.items() if name not in hidden]
         left += [_better(one.factor, other) for one, other in zip(serial, at_once, strict=True)]
+        left += [] if layouts is None else [self._only(name, layouts) for name in self.homes]
         inner = {name for parallel in self.parallels for names in parallel.block.inner for name in names}
         optimum = minimize(left, {name: size for name, size in self.sizes.items() if name not in inner})
         self.width = max(self.width, optimum.width)
@@ -180,6 +201,11 @@ class Instance:
             else:
                 values |= serial[i].values(values)
         return Choice(cost=optimum.cost, tie=optimum.tie, values=values, ways=ways, upper=upper)
+
+    def _only(self, name: str, layouts: Collection[str]) -> Factor:
+        """Return a table that bars homes of other layouts."""
+        cost = np.array([0 if home.layout in layouts else INFINITE for home in self.homes[name]], dtype=np.int64)
+        return Factor(variables=(name,), cost=cost, tie=np.zeros_like(cost))
 
     def _serial(self, parallel: Parallel, factors: dict[str, Factor]) -> Projection:
         """Return what a block costs on the whole array, one layer after the other."""

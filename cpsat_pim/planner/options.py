@@ -13,8 +13,9 @@ from attrs import define, evolve, field
 from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.layout_pairs import layout_pairs, pair_indices
 from cpsat_pim.planner.measures import measured_pulls, measured_pushes
-from cpsat_pim.planner.nodes import FREE_LAYOUTS, HIGHEST, Layouts, NodeCosts, NodeProblem, layout_index
+from cpsat_pim.planner.nodes import HIGHEST, Layouts, NodeCosts, NodeProblem
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.parts import Parts
 from cpsat_pim.planner.phases import Rates
@@ -46,7 +47,8 @@ class _Row:
 class LayerOptions:
     """All partitions of a layer, as rows; `reads`, `reads_weights`, `writes` are the homes that are looked at.
 
-    Rows that were looked at, `seen` of them, come first; what they move is in arrays.
+    Rows that were looked at, `seen` of them, come first; what they move is in arrays. Bytes have a price on
+    `first_node`.
     """
 
     graph: Graph
@@ -59,6 +61,7 @@ class LayerOptions:
     reads_weights: Sequence[Home]
     writes: Sequence[Home]
     partitions: Sequence[Partition]
+    first_node: int = 0
     rows: list[_Row] = field(init=False)
     seen: int = 0
     #: Whether rows that were not looked at are left out, so that bounds are of the others only.
@@ -70,7 +73,8 @@ class LayerOptions:
     #: Costs of node programs by lower or upper bound: int64[2, 2, rows, pairs of layouts]; and what they were made of.
     _own: np.ndarray = field(init=False)
     _made_of: list[list[Any]] = field(init=False)
-    #: The pair of layouts of two homes: int64[homes read, homes written].
+    #: Layouts of I and O that occur among the homes; the pair of two homes: int64[homes read, homes written].
+    layout_pairs: list[Layouts] = field(init=False)
     _pair_of: np.ndarray = field(init=False)
     _replicas: ReplicaTable = field(init=False)
     _parts: Parts = field(init=False)
@@ -81,16 +85,19 @@ class LayerOptions:
 
     def __attrs_post_init__(self) -> None:
         homes = self.reads, self.reads_weights, self.writes
+        self.layout_pairs = layout_pairs(self.reads, self.writes, self.is_tied)
         self._parts = Parts(graph=self.graph, task=self.task, rates=self.rates, layouts=self.layout_pairs, homes=homes)
         rows = [self._row(partition) for partition in self.partitions]
         self.rows = sorted((row for row in rows if row.floor < INFINITE), key=lambda row: row.floor)
-        count, pairs = len(self.rows), len(self.layout_pairs)
+        count, pairs, weighing = len(self.rows), len(self.layout_pairs), self.weighing
         self._pull = np.empty((2, count, len(self.reads), max(1, len(self.reads_weights))), dtype=np.int64)
         self._push = np.empty((2, count, len(self.writes)), dtype=np.int64)
         self._own = np.empty((2, 2, count, pairs), dtype=np.int64)
         self._made_of = [[_NOTHING] * pairs for _ in self.rows]
-        self._pair_of = self._pairs()
-        self._replicas = ReplicaTable(graph=self.graph, task=self.task, rates=self.rates, weighing=self.weighing)
+        self._pair_of = pair_indices(self.layout_pairs, self.reads, self.writes)
+        self._replicas = ReplicaTable(
+            graph=self.graph, task=self.task, rates=self.rates, weighing=weighing, first_node=self.first_node
+        )
 
     @property
     def region(self) -> Region:
@@ -100,13 +107,6 @@ class LayerOptions:
     def _row(self, partition: Partition) -> _Row:
         problems = self._parts.programs(partition)
         return _Row(partition=partition, program=problems, floor=self._floor(problems))
-
-    @property
-    def layout_pairs(self) -> list[Layouts]:
-        """Layouts of I and O that occur among the homes."""
-        if not self.is_tied:
-            return [FREE_LAYOUTS]
-        return [(a, b) for a in _layouts(self.reads) for b in _layouts(self.writes)]
 
     def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
         """The least that a partition's node program costs, in whatever layouts."""
@@ -314,6 +314,20 @@ class LayerOptions:
         moved = int(self._pull[0, i, at[0], at[1]] + self._push[0, i, at[2]])
         return -((moved - solved) // self.share.factor)
 
+    def alternative(self, at: At) -> tuple[NodeProblem, int] | None:
+        """Return the unsolved node problem with the least bound at these homes, and from where on it is of no use.
+
+        None if each option that has no mapping costs at least as much as the best solved one.
+        """
+        lower, upper = self._costs_at(at, False, FREE_BYTES)[0], self._costs_at(at, True, FREE_BYTES)[0]
+        bounds = np.where(upper < INFINITE, INFINITE, lower)
+        solved = int(upper.min(initial=INFINITE))
+        if int(bounds.min(initial=INFINITE)) >= solved:
+            return None
+        i = int(bounds.argmin())
+        moved = int(self._pull[0, i, at[0], at[1]] + self._push[0, i, at[2]])
+        return self._problem(self.rows[i], at), -((moved - solved) // self.share.factor)
+
     def refine(self, at: At, count: int, price: Price = FREE_BYTES) -> int:
         """Refine the bounds of the node problems of the best rows at these homes that have plain ones; how many."""
         refined = 0
@@ -330,15 +344,3 @@ class LayerOptions:
 
     def _problem(self, row: _Row, at: At) -> NodeProblem:
         return row.program[int(self._pair_of[at[0], at[2]])]
-
-    def _pairs(self) -> np.ndarray:
-        """Which of a row's node problems is that of the layouts of two homes."""
-        if not self.is_tied:
-            return np.zeros((len(self.reads), len(self.writes)), dtype=np.int64)
-        read, written = ([layout_index(home.layout) for home in homes] for homes in (self.reads, self.writes))
-        pairs = self.layout_pairs
-        return np.array([[pairs.index((a, b)) for b in written] for a in read], dtype=np.int64)
-
-
-def _layouts(homes: Sequence[Home]) -> list[int | None]:
-    return list(dict.fromkeys(layout_index(home.layout) for home in homes))

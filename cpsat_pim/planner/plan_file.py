@@ -15,6 +15,7 @@ from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.mapping_file import build_mapping
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.graph import Graph
+from cpsat_pim.planner.nodes.padded import program_of
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan, node_program
 from cpsat_pim.workload import ConvWorkload
@@ -93,10 +94,11 @@ def _home(entry: dict[str, Any]) -> Home:
 
 
 def _recosted(path: str | Path, name: str, layer: ConvWorkload, node: PIMArchitecture, plan: LayerPlan) -> LayerPlan:
-    """A layer's plan with the figures of its mapping."""
+    """A layer's plan with the figures of its mapping, which may be of a padded part."""
     if plan.mapping is None:
         return plan
-    figures = _figures(f"{path}: layers.{name}.mapping", layer, node, plan.mapping)
+    padded = program_of(layer, plan.mapping)
+    figures = _figures(f"{path}: layers.{name}.mapping", padded, node, plan.mapping)
     return evolve(plan, node_cycles=figures[0], node_energy_fj=figures[1])
 
 

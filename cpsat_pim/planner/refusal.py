@@ -13,7 +13,7 @@ def refuse(instance: Instance, is_proven: bool, smallest_bytes: int, is_over: Ca
     `is_proven`: whether no plan of the space fits. `smallest_bytes`: what some plan takes. `is_over()`: whether the
     time to find the least capacity is up.
     """
-    least, room, nodes = instance.least_peak_bytes, instance.array.capacity_bytes, instance.array.nodes
+    least, room, nodes = instance.least_peak_bytes, instance.array.capacity_bytes, instance.nodes
     if least > room:
         reason = (
             f"no plan fits the {room} bytes of a node: weights, stored once, and the tensors that live at a time"

@@ -7,6 +7,9 @@ read of it, or its last layer's.
 Products of activations read all rows of their second operand. Where a language model caches keys and values, the layer
 behind makes the newest of these rows only: the others are in the cache, which lies in DRAM before and after. Such an
 operand is planned like weights: it stays where it is read, and takes its room there (docs/array.md, section 2).
+
+Image patches become tokens: a filter that tiles the network's input, and whose output is read as one row of tokens, is
+planned as the product that it is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,11 +21,12 @@ from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 
 def written_out(network: Network) -> Network:
-    """Return the network with every block as often as it runs, and cached operands as weights.
+    """Return the network with every block as often as it runs, cached operands as weights, and patches as tokens.
 
     Raises:
         ValueError: it is not clear which tensor a later run of a block reads.
     """
+    network = _with_tokens(network)
     if all(node.count == 1 for node in network.layers):
         return evolve(network, layers=_with_caches(network.layers))
     layers: list[NetworkNode] = []
@@ -56,7 +60,10 @@ def _runs(network: Network, nodes: Sequence[NetworkNode], count: int) -> Iterato
         behind = {name: _name(name, run) for name in own}
         if run:
             behind |= {name: _name(output, run - 1) for name in read}
-        yield from (evolve(_renamed(node, behind), name=_name(node.name, run), count=1) for node in nodes)
+        for node in nodes:
+            # Constant tokens come in front of what the first run reads; later runs read them with the rest.
+            pad = None if run and node.pad and set(node.after) & set(read) else node.pad
+            yield evolve(_renamed(node, behind), name=_name(node.name, run), count=1, pad=pad)
 
 
 def _output(network: Network, nodes: Sequence[NetworkNode]) -> str:
@@ -96,3 +103,31 @@ def _is_cached(node: NetworkNode, made: dict[str, NetworkNode]) -> bool:
     wanted = [fits[node.weight_rows]] if node.weight_rows else list(fits.values())
     rows = [taken for channels, taken in wanted if channels == behind.G * behind.K]
     return len(rows) > 0 and behind.Q == 1 and all(taken > behind.P for taken in rows)
+
+
+def _with_tokens(network: Network) -> Network:
+    """Return the network with the patches of its input as a row of tokens, if it reads them as such."""
+    for at, node in enumerate(network.layers):
+        readers = [one for one in network.layers if node.name in one.after]
+        if _is_patches(node) and readers and all(_reads_rows(one, node) for one in readers):
+            layer = node.workload
+            tokens, channels = layer.P * layer.Q, layer.C * layer.R * layer.S
+            row = evolve(layer, P=tokens, Q=1, C=channels, R=1, S=1, stride=(1, 1))
+            layers = [*network.layers[:at], evolve(node, workload=row), *network.layers[at + 1 :]]
+            size = network.input and evolve(network.input, C=channels, H=1, W=tokens)
+            return evolve(network, layers=layers, input=size)
+    return network
+
+
+def _is_patches(node: NetworkNode) -> bool:
+    """Whether a layer's filter tiles the network's input, without padding or groups."""
+    layer = node.workload
+    is_alone = node.after in ((), (INPUT,)) and node.pool is node.input_pool is None and not any(node.pad or (0, 0))
+    is_tiling = tuple(layer.stride) == (layer.R, layer.S) and tuple(layer.dilation) == (1, 1)
+    return is_alone and is_tiling and layer.Q > 1 and layer.R * layer.S * layer.G > 1 == layer.G
+
+
+def _reads_rows(reader: NetworkNode, node: NetworkNode) -> bool:
+    """Whether a layer reads the output of another one as one row of tokens."""
+    layer, made = reader.workload, node.workload
+    return layer.R * layer.S * layer.Q == 1 and layer.P >= made.P * made.Q

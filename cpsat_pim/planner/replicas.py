@@ -18,12 +18,16 @@ Place = tuple[Digits, Digits]
 
 @define(kw_only=True, eq=False)
 class ReplicaTable:
-    """The replications of a layer by the place of its weights, which many partitions share, and the best by price."""
+    """The replications of a layer by the place of its weights, which many partitions share, and the best by price.
+
+    `first_node`: the node whose bytes count.
+    """
 
     graph: Graph
     task: LayerTask
     rates: Rates
     weighing: Weighing
+    first_node: int = 0
     _replications: dict[Place, tuple[Replication, ...]] = field(init=False, factory=dict)
     _best: dict[tuple[Place, Price], Replication] = field(init=False, factory=dict)
 
@@ -54,7 +58,7 @@ class ReplicaTable:
             split = evolve(partition, weight_replicas=replicas if self.task.has_weights else None)
             step = evolve(first, partition=split)
             cost, tie = self.weighing.of_phase(step.weights())
-            held = int(step.weight_chunks()[0])
+            held = int(step.weight_chunks()[self.first_node])
             yield Replication(replicas=replicas, cost=int(cost), tie=int(tie), node_bytes=held)
 
 

@@ -7,7 +7,6 @@ solved. When it uses none of these, its cost is that of a plan, which is optimal
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from attrs import define, field
 
@@ -24,7 +23,7 @@ from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem, Useful
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.refusal import refuse
-from cpsat_pim.planner.solved import Report, SearchLimits, SolvedPlan, ignore
+from cpsat_pim.planner.solved import Report, SearchLimits, SolvedPlan, ignore, statistics_of
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.tighten import Tightening
 from cpsat_pim.planner.weighing import FREE_BYTES, Price
@@ -48,7 +47,7 @@ def solve_plan(
     the result is never worse. A stop of `costs`, or Ctrl-C, ends the search with what it has.
 
     Raises:
-        ValueError: the node programs of a layer have no mapping.
+        ValueError: the node programs of a layer have no mapping, or an incumbent breaks a constraint of the space.
     """
     limits = limits or SearchLimits()
     costs.report = report
@@ -122,6 +121,8 @@ class _Search:
     def offer(self, plans: Sequence[Plan]) -> None:
         """Take the best of some plans as a start."""
         for plan in plans:
+            if broken := list(self.instance.space.constraints.broken_by(self.instance.graph, plan)):
+                raise ValueError("\n".join(f"a plan to start from: {line}" for line in broken))
             cost, value = self.instance.value(plan)
             self.offered.append(_Found(value=value, tie=cost.energy_fj, plan=plan, cost=cost))
         self._take_offered(fitting=False)
@@ -151,25 +152,39 @@ class _Search:
                 self._seek_any_plan()
         if self.found.plan is None:
             self._keep_best()
-        if self.found.cost is not None and self.found.cost.peak_bytes > self.instance.array.capacity_bytes:
+        if self.found.plan is not None and not self._is_allowed(self.found):
             self._fit()
         return self._answer()
 
+    def _is_allowed(self, found: _Found) -> bool:
+        """Whether a plan fits, and keeps to what elimination does not know."""
+        assert found.plan is not None
+        is_large = found.cost is None or found.cost.peak_bytes > self.instance.array.capacity_bytes
+        return not is_large and self._has_few_layouts(found.plan)
+
+    def _has_few_layouts(self, plan: Plan) -> bool:
+        return not self.instance.space.constraints.has_too_many_layouts(plan)
+
     def _seek_any_plan(self) -> None:
-        """Solve the node problems of the best plan among partitions that were looked at."""
+        """Solve node problems for the best plan among partitions that were looked at: until it is found or for a while.
+
+        What was not looked at costs little to bound, but there may be much of it, and bounds may be far off.
+        """
         self.has_sought = True
-        self.report("no plan yet: one of the partitions that were looked at is completed")
-        distinct = self.instance.distinct
-        for options in distinct:
+        self.report("no plan yet: the best one of the partitions that were looked at is sought")
+        until = time.monotonic() + self.limits.time_limit * self.limits.seek_share_percent / 100
+        for options in self.instance.distinct:
             options.close(True)
-        closed = self.instance.minimize(upper=False)
-        if closed.cost < INFINITE:
-            found = [options.best(at) for options, at in self.instance.uses(closed)]
-            problems = list(dict.fromkeys(problem for _, problem in filter(None, found)))
-            self.costs.solve_all(problems, None, self.until)
-        for options in distinct:
+        while not self.is_over and time.monotonic() < until:
+            closed = self.instance.minimize(upper=False)
+            if self.found.value <= closed.cost:
+                break
+            best = [(use, use[0].best(use[1])) for use in self.instance.uses(closed)]
+            if closed.cost >= INFINITE or not self.tightening.solve(self.tightening.useful(best)):
+                break
+            self._keep_best()
+        for options in self.instance.distinct:
             options.close(False)
-        self._keep_best()
 
     def _raise_bounds(self, lower: Choice) -> None:
         """Take over the bounds that an optimum over lower bounds proves."""
@@ -227,14 +242,18 @@ class _Search:
     # --- Capacity ----------------------------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """Give bytes a price, as the best plan of all does not fit, then set labels; problems these use are solved.
+        """Give bytes a price, if the best plan of all does not fit, then set labels; problems these use are solved.
 
         The bound of all plans stays one of those that fit.
         """
-        array = self.instance.array
-        self.report(f"the best plan takes more than the {array.capacity_bytes} bytes of a node: bytes get a price")
+        array, best = self.instance.array, self.found
         self.found, self.then_energy = _Found(), False
         self._take_offered(fitting=True)
+        if best.cost is not None and best.cost.peak_bytes <= array.capacity_bytes:
+            self.report("the best plan has too many layouts: homes and options that are left become one model")
+            self._set_labels(FREE_BYTES)
+            return
+        self.report(f"the best plan takes more than the {array.capacity_bytes} bytes of a node: bytes get a price")
         while True:
             fitting = Fitting(
                 self.instance.minimize,
@@ -243,6 +262,7 @@ class _Search:
                 array.capacity_bytes,
                 array.capacity_bytes if self.instance.parallels else self.instance.most_weight_bytes,
                 is_over=lambda: self.is_over,
+                is_allowed=self._has_few_layouts,
             )
             fit = fitting.run()
             self.bound = max(self.bound, fit.bound)
@@ -306,7 +326,7 @@ class _Search:
             interrupted=self.costs.stop.is_set(),
             reason=None if found.plan else self._reason(status),
             seconds=time.monotonic() - self.started,
-            statistics=self._statistics(),
+            statistics=statistics_of(instance, self.rounds),
         )
 
     def _reason(self, status: Status) -> str | None:
@@ -319,15 +339,3 @@ class _Search:
             self.report(f"no plan fits: the least capacity that would do is sought, for up to {seconds:.0f} s")
         stop = self.costs.stop
         return refuse(self.instance, is_proven, self.smallest_bytes, lambda: stop.is_set() or time.monotonic() >= until)
-
-    def _statistics(self) -> dict[str, Any]:
-        distinct = self.instance.distinct
-        return {
-            "rounds": self.rounds,
-            "partitions": sum(len(options.rows) for options in distinct),
-            "partitions_computed": sum(options.seen for options in distinct),
-            "node_problems": self.costs.known,
-            "node_solves": self.costs.solves,
-            "node_reused": self.costs.reused,
-            "largest_table": self.instance.width,
-        }

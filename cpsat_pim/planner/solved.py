@@ -7,6 +7,7 @@ from attrs import frozen
 
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.evaluate import PlanCost
+from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.space import Space
 
@@ -18,8 +19,10 @@ Report = Callable[[str], None]
 class SearchLimits:
     """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
     `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
-    which some plan is completed if there is none; `refusal_percent`: the share of it that the least capacity may take
-    to be found where no plan fits, if so much is left.
+    which a plan is sought if there is none, `seek_share_percent`: how much of it that takes at most;
+    `refusal_percent`: the share of it that the least capacity may take to be found where no plan fits, if so much is
+    left. `wide_gap`: the share of a node program's cost from which on its gap is wide: then other options are solved
+    before it is solved again.
 
     Smaller batches compute less, larger ones take fewer rounds.
     """
@@ -28,7 +31,9 @@ class SearchLimits:
     batch: int = 32
     refined: int = 8
     seek_percent: int = 40
+    seek_share_percent: int = 30
     refusal_percent: int = 5
+    wide_gap: float = 0.05
 
 
 @frozen(kw_only=True)
@@ -68,3 +73,17 @@ class SolvedPlan:
 
 def ignore(line: str) -> None:
     """Report nothing."""
+
+
+def statistics_of(instance: Instance, rounds: int) -> dict[str, Any]:
+    """Return what a search did."""
+    distinct = instance.distinct
+    return {
+        "rounds": rounds,
+        "partitions": sum(len(options.rows) for options in distinct),
+        "partitions_computed": sum(options.seen for options in distinct),
+        "node_problems": instance.costs.known,
+        "node_solves": instance.costs.solves,
+        "node_reused": instance.costs.reused,
+        "largest_table": instance.width,
+    }

@@ -47,14 +47,23 @@ class Tightening:
     def useful(self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]]) -> Useful:
         """Return of each node problem that an optimum uses the cost from which on it is of no use.
 
-        At the same homes another option, which is solved, costs no more then: no plan needs this one there.
+        At the same homes another option, which is solved, costs no more then: no plan needs this one there. Where a
+        solve left a wide gap, the option with the next bound comes first: it may be better, and then it is known up to
+        which cost the wide one matters.
         """
         found: Useful = {}
         for (options, at), option in best:
             if option is not None:
                 below = options.useful_below(at) + self.then_energy()  # at equal latency it may take less energy
                 found[option[1]] = max(found.get(option[1], 0), below)
+                if self._is_wide(option[1]) and (other := options.alternative(at)) is not None:
+                    found[other[0]] = max(found.get(other[0], 0), other[1])
         return found
+
+    def _is_wide(self, problem: NodeProblem) -> bool:
+        """Whether a problem was solved, and its bound is far below what its mapping costs."""
+        known = self.costs.cost(problem)
+        return known is not None and known.value is not None and known.gap > self.limits.wide_gap * known.value
 
     def solve(self, problems: Useful) -> int:
         """Solve the node problems of an optimum up to the costs that are of use; return how many bounds that narrowed.

@@ -7,11 +7,16 @@ from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.mapper.result import Status
 from cpsat_pim.planner.baselines.run import BaselinePlan
 from cpsat_pim.planner.evaluate import PlanCost, StepCost
+from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import Digits
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.solved import SolvedPlan
+from cpsat_pim.report.format import format_energy, format_si
 
-_HEADINGS = ("step", "rows", "columns", "WR", "node", "pull", "reduce", "push", "cycles", "share", "link flits")
+_PHASES = ("node", "pull", "reduce", "push")
+_HEADINGS = ("step", "rows", "columns", "layouts", "WR", *_PHASES, "cycles", "share", "link flits", "DRAM")
+#: Columns of text, the others are numbers.
+_TEXTS = 4
 
 
 def plan_document(solved: SolvedPlan) -> dict[str, Any]:
@@ -37,14 +42,14 @@ def _reported(solved: SolvedPlan, value: int | None) -> int | float | None:
     return None if value is None else solved.objective.reported(value)
 
 
-def format_plan(solved: SolvedPlan) -> str:
+def format_plan(solved: SolvedPlan, graph: Graph) -> str:
     """Format a solved plan as lines of text."""
-    return "\n".join([*_head(solved), *(_body(solved.plan, solved.cost) if solved.plan and solved.cost else [])])
+    return "\n".join([*_head(solved), *(_body(graph, solved.plan, solved.cost) if solved.plan and solved.cost else [])])
 
 
-def format_cost(plan: Plan, cost: PlanCost) -> str:
+def format_cost(plan: Plan, cost: PlanCost, graph: Graph) -> str:
     """Format a given plan and its cost."""
-    return "\n".join(_body(plan, cost))
+    return "\n".join(_body(graph, plan, cost))
 
 
 def baseline_document(found: BaselinePlan) -> dict[str, Any]:
@@ -64,7 +69,7 @@ def baseline_document(found: BaselinePlan) -> dict[str, Any]:
     }
 
 
-def format_baseline(found: BaselinePlan) -> str:
+def format_baseline(found: BaselinePlan, graph: Graph) -> str:
     """Format a baseline's plan as lines of text."""
     counts = found.statistics
     cut = counts["choices_cut"]
@@ -75,7 +80,7 @@ def format_baseline(found: BaselinePlan) -> str:
         f"{counts['node_solves']} node problems solved; {cut} choices among partitions that were not all solved",
         "",
     ]
-    return "\n".join([*head, *_body(found.plan, found.cost)])
+    return "\n".join([*head, *_body(graph, found.plan, found.cost)])
 
 
 def _head(solved: SolvedPlan) -> list[str]:
@@ -98,11 +103,11 @@ def _second_objective(solved: SolvedPlan) -> list[str]:
     """Say what is proven of the energy, where it is the second objective."""
     if solved.energy_bound is None or solved.cost is None:
         return []
-    bound, gap = solved.energy_bound / FJ_PER_NJ / 1e6, solved.energy_gap or 0.0
-    found = f"{solved.cost.energy_fj / FJ_PER_NJ / 1e6:.3f} mJ"
+    bound, gap = format_energy(solved.energy_bound), solved.energy_gap or 0.0
+    found = format_energy(solved.cost.energy_fj)
     if not gap:
         return [f"of all plans of this latency none takes less energy than {found}"]
-    return [f"plans of this latency take at least {bound:.3f} mJ; this one takes {found} (gap {100 * gap:.3g} %)"]
+    return [f"plans of this latency take at least {bound}; this one takes {found} (gap {100 * gap:.3g} %)"]
 
 
 def format_front(front: Sequence[SolvedPlan]) -> str:
@@ -118,9 +123,9 @@ def format_front(front: Sequence[SolvedPlan]) -> str:
     return "\n".join(_aligned(rows))
 
 
-def _body(plan: Plan, cost: PlanCost) -> list[str]:
-    rows = [_row(plan, cost, steps) for steps in _alike(plan, cost)]
-    return [*_aligned([_HEADINGS, *rows]), "", *_totals(plan, cost)]
+def _body(graph: Graph, plan: Plan, cost: PlanCost) -> list[str]:
+    rows = [_row(graph, plan, cost, steps) for steps in _alike(plan, cost)]
+    return [*_aligned([_HEADINGS, *rows]), "", *_totals(graph, plan, cost)]
 
 
 def _alike(plan: Plan, cost: PlanCost) -> list[list[StepCost]]:
@@ -143,8 +148,9 @@ def _name(steps: list[StepCost]) -> str:
     return f"{steps[0].layer}-{last}{missing}"
 
 
-def _row(plan: Plan, cost: PlanCost, steps: list[StepCost]) -> tuple[str, ...]:
-    step = steps[0]
+def _row(graph: Graph, plan: Plan, cost: PlanCost, steps: list[StepCost]) -> tuple[str, ...]:
+    step, task = steps[0], graph.task(steps[0].layer)
+    columns = sum(phase.columns for phase in step.phases)
     partition = plan.layers[step.layer].partition
     cycles = {phase.name: phase.cycles for phase in step.phases}
     share = f"{100 * len(steps) * step.cycles / max(1, cost.latency_cycles):.1f} %"
@@ -153,6 +159,7 @@ def _row(plan: Plan, cost: PlanCost, steps: list[StepCost]) -> tuple[str, ...]:
         _name(steps),
         _digits(partition.h),
         _digits(partition.w),
+        f"{plan.homes[task.reads.stack].layout} > {plan.homes[task.writes].layout}",
         str(partition.replicas),
         str(step.node_cycles),
         str(cycles["weights"] + cycles["pull"]),
@@ -161,25 +168,46 @@ def _row(plan: Plan, cost: PlanCost, steps: list[StepCost]) -> tuple[str, ...]:
         str(step.cycles),
         share,
         str(links),
+        _kib(columns * plan.array.node.column_bytes),
     )
+
+
+def _kib(size: int) -> str:
+    return f"{size / 1024:.1f} KiB"
 
 
 def _digits(digits: Digits) -> str:
     return " ".join(f"{dim}{factor}" for dim, factor in digits) or "-"
 
 
-def _totals(plan: Plan, cost: PlanCost) -> list[str]:
+def ideal_cycles(graph: Graph, plan: Plan) -> int:
+    """Return the cycles that all multiplications take on the PEs of all nodes, each busy all the time."""
+    macs = sum(task.workload.macs for task in graph.tasks)
+    return -(-macs // (plan.array.nodes * plan.array.node.pe_array.macs_per_cycle))
+
+
+def _times(cost: PlanCost, clock: float | None) -> str:
+    """Return milliseconds and watts, if the clock is known."""
+    if not clock or not cost.latency_cycles:
+        return ""
+    seconds = cost.latency_cycles / clock
+    return f" = {1000 * seconds:.3f} ms at {format_si(cost.energy_fj * 1e-15 / seconds, 'W')}"
+
+
+def _totals(graph: Graph, plan: Plan, cost: PlanCost) -> list[str]:
     totals, array = cost.to_dict(), plan.array
     node_cycles = sum(step.node_cycles for step in cost.steps)
-    clock = array.node.clock
-    time = f" = {1000 * cost.latency_cycles / clock:.3f} ms" if clock else ""
+    by_network = sum(phase.cycles for phase in cost.phases if phase.network_cycles > phase.dram_cycles)
+    by_dram = sum(phase.cycles for phase in cost.phases) - by_network
+    ideal = ideal_cycles(graph, plan)
     parts = ("node", "noc", "dram", "add")
-    energies = ", ".join(f"{part} {totals[f'{part}_energy_fj'] / FJ_PER_NJ / 1e6:.3f}" for part in parts)
+    energies = ", ".join(f"{part} {format_energy(totals[f'{part}_energy_fj'])}" for part in parts)
     full = 100 * cost.peak_bytes / array.capacity_bytes
     return [
-        f"latency {cost.latency_cycles} cycles{time}: node programs {node_cycles}, data exchange "
-        f"{cost.latency_cycles - node_cycles} (network times are estimates)",
-        f"energy {cost.energy_fj / FJ_PER_NJ / 1e6:.3f} mJ: {energies}",
+        f"latency {cost.latency_cycles} cycles{_times(cost, array.node.clock)}: node programs {node_cycles}, network "
+        f"{by_network}, DRAM of exchanges {by_dram} (network times are estimates)",
+        f"{cost.latency_cycles / max(1, ideal):.2f} times the ideal, {ideal} cycles: all multiplications over all PEs",
+        f"energy {format_energy(cost.energy_fj)}: {energies}",
         f"fullest node {cost.peak_bytes} bytes of {array.capacity_bytes} ({full:.1f} %)",
     ]
 
@@ -188,7 +216,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(
-            cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(w) if i < _TEXTS else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         )
         for row in rows
     ]

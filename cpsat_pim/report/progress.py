@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from cpsat_pim.base.processes import DISPLAY_THREAD
 from cpsat_pim.mapper.search import Progress
 from cpsat_pim.report.format import format_gap, format_objective, visible
 
@@ -36,7 +37,10 @@ class LiveProgress:
             self._shown = Live(get_renderable=self._draw, console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Callable[[Progress], None]:
+        before = set(threading.enumerate())
         self._shown.start()
+        for thread in set(threading.enumerate()) - before:
+            thread.name = DISPLAY_THREAD
         return self.report
 
     def __exit__(self, *exception: object) -> None:

@@ -28,7 +28,7 @@ def padded_layers(layer: ConvWorkload, padding: float) -> list[ConvWorkload]:
     """
     check_padding(padding)
     most = min(math.floor(layer.macs * (1 + Fraction(str(padding)))), LIMIT - 1)
-    return [_padded(layer, bounds) for bounds in sorted(_bounds(layer.bounds, most), key=math.prod)]
+    return [with_bounds(layer, bounds) for bounds in sorted(_bounds(layer.bounds, most), key=math.prod)]
 
 
 def padded_to(layer: ConvWorkload, bounds: Bounds, padding: float) -> ConvWorkload:
@@ -59,7 +59,8 @@ def is_awkward(bound: int) -> bool:
     return bound > 1
 
 
-def _padded(layer: ConvWorkload, bounds: Bounds) -> ConvWorkload:
+def with_bounds(layer: ConvWorkload, bounds: Bounds) -> ConvWorkload:
+    """Return the layer padded with zeros to larger bounds."""
     zeros = [old + n - bound for old, n, bound in zip(layer.zeros, bounds, layer.bounds, strict=True)]
     sizes: dict[str, Any] = {d.name: bounds[d] for d in Dim}
     return evolve(layer, **sizes, zeros=zeros)

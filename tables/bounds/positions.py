@@ -12,6 +12,7 @@ from tables.counts.scans import (
     CROSSES,
     EXTRA,
     FINAL,
+    LAST_ROW,
     PER_BANK,
     ROWS,
     SHARED,
@@ -20,6 +21,7 @@ from tables.counts.scans import (
     box_scan,
     measure_like,
     no_parts,
+    with_banks,
 )
 from tables.dram import Dram, last_run, period, recurrence
 from tables.factors import log2_of, quotient
@@ -72,6 +74,8 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
         wanted = _base_addresses(steps[i], unit, stop, dram.row_bytes // unit)
         wanted[last % dram.row_bytes // unit] = True
         measured, parts = measure_like(scan, unit, dram, like, parts, wanted)
+        if dram.banks > 1:
+            measured = with_banks(measured, wanted, scan, unit, dram)
         for more in range(2):  # the positions that come `copies` times, then those that come once more
             first[axis, loop], stop[axis, loop] = (0, left) if more else (left, recurs)
             _count(steps[i], unit, first, stop, copies + more, shift, measured, dram, begins, ends, counts[i])
@@ -119,10 +123,11 @@ def _sums(steps: Ints, scale: int, first: Ints, stop: Ints) -> tuple[Ints, Ints]
     if unit == 0 or fewest == 0:
         return np.zeros(fewest, np.int64), np.ones(fewest, np.int64)
     low = first[0] * steps[0] + first[1] * steps[1]
-    ways = np.zeros(((stop[0] - 1) * steps[0] + (stop[1] - 1) * steps[1] - low) // unit + 1, np.int64)
-    for i in range(first[0], stop[0]):
-        for j in range(first[1], stop[1]):
-            ways[(i * steps[0] + j * steps[1] - low) // unit] += 1
+    outer, inner = steps[0] // unit, steps[1] // unit
+    ways = np.zeros((stop[0] - 1 - first[0]) * outer + (stop[1] - 1 - first[1]) * inner + 1, np.int64)
+    for i in range(stop[0] - first[0]):
+        for j in range(stop[1] - first[1]):
+            ways[i * outer + j * inner] += 1
     sums, number = np.empty(len(ways), np.int64), 0
     for k in range(len(ways)):
         if ways[k]:
@@ -161,10 +166,63 @@ def _count(steps: Ints, unit: int, first: Ints, stop: Ints, copies: int, shift: 
     bases, scans = np.zeros(1, np.int64), np.ones(1, np.int64)
     for axis in range(4):
         found, ways = _sums(steps[axis], unit, first[axis], stop[axis])
-        bases, scans = _outer_sums(bases, found), _outer_products(scans, ways)
+        if len(found) != 1 or found[0] or ways[0] > 1:
+            bases, scans = _outer_sums(bases, found), _outer_products(scans, ways)
     inner, ways = _sums(steps[4], unit, first[4], stop[4])
-    units, row_shift, rows, highest = len(measured), log2_of(len(measured)), len(begins), PER_BANK + dram.banks
-    times, begun, left = np.zeros(units, np.int64), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    rows = len(begins)
+    times, begun, left = np.zeros(len(measured), np.int64), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    if dram.banks == 1:
+        _visit_rows(bases, scans, inner, ways, measured[:, LAST_ROW].copy(), times, begun, left)
+    else:
+        _visit_banks(bases, scans, inner, ways, measured, dram.banks, times, begun, left)
+    miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
+    for m in range(len(measured)):
+        if times[m]:
+            scan, of_all = measured[m], copies * times[m]
+            out[MAX_ROWS] = max(out[MAX_ROWS], scan[ROWS])
+            out[MAX_CYCLES] = max(out[MAX_CYCLES], dram.tCCD * scan[TOUCHED] + miss * scan[ROWS])
+            out[CLOSED] += of_all * scan[ROWS]
+            out[COLUMNS] += of_all * scan[TOUCHED]
+            out[MIN_COLUMNS] = min(out[MIN_COLUMNS], scan[TOUCHED])
+            out[EXTRA_CYCLES] += of_all * scan[EXTRA]
+            if dram.banks == 1:
+                out[SHARED_ROWS] += of_all * scan[ROWS] if scan[ROWS] > 1 else 0
+                out[USED] += of_all
+            else:
+                out[SHARED_ROWS] += of_all * scan[SHARED]
+                out[USED] += of_all * scan[BANKS]
+                out[LOOSE] += of_all * scan[BANKS] * scan[CROSSES]
+    for row in range(rows):
+        if begun[row] + left[row] > 0:
+            for copy in range(copies):
+                begins[row + copy * shift] += begun[row]
+                ends[row + copy * shift] += left[row]
+
+
+@njit
+def _visit_rows(bases: Ints, scans: Ints, inner: Ints, ways: Ints, last_rows: Ints, times: Ints, begun: Ints,
+                left: Ints) -> None:  # fmt: skip
+    """Count how many scans begin at each base address, begin with each row and leave the one bank with it.
+
+    Scans begin at all sums of `bases`, each of which comes so often as `scans` says, and `inner`, `ways` likewise.
+    `last_rows` int[units]: rows from the row of a base address to the last one. Modifies times, begun and left.
+    """
+    units, row_shift = len(times), log2_of(len(times))
+    for i in range(len(bases)):
+        for j in range(len(inner)):
+            base, more = bases[i] + inner[j], scans[i] * ways[j]
+            row = quotient(base, units, row_shift)
+            m = base - row * units
+            times[m] += more
+            begun[row] += more
+            left[row + last_rows[m]] += more
+
+
+@njit
+def _visit_banks(bases: Ints, scans: Ints, inner: Ints, ways: Ints, measured: Ints, banks: int, times: Ints,
+                 begun: Ints, left: Ints) -> None:  # fmt: skip
+    """Count the same with several banks; `measured` as from `tables.counts.scans.measure`."""
+    units, row_shift, highest = len(times), log2_of(len(times)), PER_BANK + banks
     for i in range(len(bases)):
         for j in range(len(inner)):
             base, more = bases[i] + inner[j], scans[i] * ways[j]
@@ -174,24 +232,6 @@ def _count(steps: Ints, unit: int, first: Ints, stop: Ints, copies: int, shift: 
             for bank in range(measured[m, BANKS]):
                 begun[row + measured[m, PER_BANK + bank]] += more
                 left[row + measured[m, highest + bank]] += more
-    miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
-    for m in range(units):
-        if times[m]:
-            scan, of_all = measured[m], copies * times[m]
-            out[MAX_ROWS] = max(out[MAX_ROWS], scan[ROWS])
-            out[MAX_CYCLES] = max(out[MAX_CYCLES], dram.tCCD * scan[TOUCHED] + miss * scan[ROWS])
-            out[CLOSED] += of_all * scan[ROWS]
-            out[COLUMNS] += of_all * scan[TOUCHED]
-            out[MIN_COLUMNS] = min(out[MIN_COLUMNS], scan[TOUCHED])
-            out[EXTRA_CYCLES] += of_all * scan[EXTRA]
-            out[SHARED_ROWS] += of_all * scan[SHARED]
-            out[USED] += of_all * scan[BANKS]
-            out[LOOSE] += of_all * scan[BANKS] * scan[CROSSES]
-    for row in range(rows):
-        if begun[row] + left[row] > 0:
-            for copy in range(copies):
-                begins[row + copy * shift] += begun[row]
-                ends[row + copy * shift] += left[row]
 
 
 @njit
@@ -229,7 +269,9 @@ def _later_scan_cycles(measured: Ints, row: int, ends: Ints, dram: Dram) -> tupl
     open already: if another scan leaves the bank with it, or, right after itself, if it is the bank's only row.
     """
     found, left = 0, 0
-    for bank in range(PER_BANK, PER_BANK + (measured[BANKS] if dram.is_open else 0)):
+    if dram.is_open and dram.banks == 1:
+        found, left = int(ends[row] > (measured[LAST_ROW] == 0)), int(measured[LAST_ROW] == 0)
+    for bank in range(PER_BANK, PER_BANK + (measured[BANKS] if dram.is_open and dram.banks > 1 else 0)):
         lowest, highest = measured[bank], measured[bank + dram.banks]
         found += ends[row + lowest] > (lowest == highest)
         left += lowest == highest

@@ -102,7 +102,8 @@ def measure(scan: Scan, unit: int, dram: Dram) -> Ints:
     Returns int[row_bytes / unit, columns as above].
     """
     everywhere = np.ones(dram.row_bytes // unit, np.bool_)
-    return measure_like(scan, unit, dram, scan, no_parts(), everywhere)[0]
+    measured, _ = measure_like(scan, unit, dram, scan, no_parts(), everywhere)
+    return with_banks(measured, everywhere, scan, unit, dram)
 
 
 @njit
@@ -118,7 +119,8 @@ def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Parts, wa
     `wanted` bool[addresses]: the base addresses to measure it from; what is returned of others has no meaning. `parts`:
     of the scan `like`. Parts that both scans share are taken over. Modifies parts.
 
-    Returns what is measured of the scan, and its parts.
+    Returns what is measured of the scan, and its parts. Columns from BANKS on are those of parts (`with_banks`); with
+    one bank they are left out.
     """
     longer, kept, addresses = np.empty(dram.row_bytes // dram.column_bytes + 1, np.int64), 0, dram.row_bytes // unit
     for n in range(len(longer)):
@@ -130,7 +132,9 @@ def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Parts, wa
             kept += 1
         parts.known[kept + 1 :] = False
     else:
-        measured = np.empty((6, addresses, PER_BANK + 3 * dram.banks), np.int64)
+        # With one bank what is measured from an address fills one line of the processor's cache.
+        columns = PER_BANK + 3 * dram.banks if dram.banks > 1 else BANKS
+        measured = np.empty((6, addresses, columns), np.int64)
         parts = Parts(measured, np.zeros((6, addresses), np.bool_))
     missing, is_doubled = np.zeros((6, addresses), np.bool_), np.zeros(6, np.bool_)
     _mark_lacking(wanted, parts.known[loops], missing[loops])
@@ -142,13 +146,13 @@ def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Parts, wa
     for loop in range(loops):
         one, times, stride = parts.measured[loop], scan.times[loop], scan.strides[loop]
         if is_doubled[loop]:
-            _copy(_repeated(one, times, stride, unit, dram, longer), parts.measured[loop + 1])
+            _repeat_all(one, times, stride, unit, dram, longer, parts.measured[loop + 1])
         else:
             _repeat_some(one, times, stride // unit, missing[loop + 1], dram, longer, parts.measured[loop + 1])
     for loop in range(loops + 1):
         for i in range(addresses):
             parts.known[loop, i] |= missing[loop, i]
-    return _with_banks(parts.measured[loops], wanted, scan, unit, dram), parts
+    return parts.measured[loops], parts
 
 
 @njit
@@ -167,9 +171,10 @@ def _copy(source: Ints, target: Ints) -> None:
 
 
 @njit
-def _with_banks(measured: Ints, wanted: Flags, scan: Scan, unit: int, dram: Dram) -> Ints:
+def with_banks(measured: Ints, wanted: Flags, scan: Scan, unit: int, dram: Dram) -> Ints:
     """Return what is measured of a scan with the columns of the whole scan, for the wanted base addresses."""
-    found, banks = np.empty_like(measured), dram.banks
+    banks = dram.banks
+    found = np.empty((len(measured), PER_BANK + 3 * banks), np.int64)
     for i in np.flatnonzero(wanted):
         for column in range(measured.shape[1]):
             found[i, column] = measured[i, column]
@@ -211,27 +216,36 @@ def _mark_repeated(missing: Flags, times: int, steps: int, inside: Flags) -> boo
 @njit
 def _repeat_some(one: Ints, times: int, steps: int, missing: Flags, dram: Dram, longer: Ints, out: Ints) -> None:
     """Write to `out` what `times` repetitions of a part take from the base addresses missing, `steps` units apart."""
-    for i in np.flatnonzero(missing):
-        for column in range(one.shape[1]):
-            out[i, column] = one[i, column]
-        for more in range(1, times):
-            place = int(i) + more * steps
-            _join(out[i], one[place % len(one)], place // len(one), dram, longer)
+    units, columns = one.shape
+    for i in range(units):
+        if missing[i]:
+            for column in range(columns):
+                out[i, column] = one[i, column]
+            place, row = i, 0
+            for _ in range(1, times):
+                place += steps
+                row += place // units
+                place %= units
+                _join(out, i, one, place, row, dram, longer)
 
 
 @njit
-def _repeated(one: Ints, times: int, stride: int, unit: int, dram: Dram, longer: Ints) -> Ints:
-    """Return what `times` repetitions of a part take, `stride` bytes apart."""
-    found, part, repeated, joined = one, one, 1, 0
+def _repeat_all(one: Ints, times: int, stride: int, unit: int, dram: Dram, longer: Ints, out: Ints) -> None:
+    """Write to `out` what `times` repetitions of a part take from all base addresses, `stride` bytes apart."""
+    part, repeated, joined = one, 1, 0
     while times:
         if times & 1:
-            found = _joined(found, part, joined * stride, unit, dram, longer) if joined else part
+            if joined:
+                _add(out, part, joined * stride, unit, dram, longer)
+            else:
+                _copy(part, out)
             joined += repeated
         times >>= 1
         if times:
-            part = _joined(part, part, repeated * stride, unit, dram, longer)
-            repeated *= 2
-    return found
+            twice = np.empty_like(part)
+            _copy(part, twice)
+            _add(twice, part, repeated * stride, unit, dram, longer)
+            part, repeated = twice, 2 * repeated
 
 
 @njit
@@ -242,66 +256,76 @@ def _measure_segments(size: int, unit: int, dram: Dram, longer: Ints, missing: F
     """
     per_row, banks = dram.row_bytes // dram.column_bytes, dram.banks
     for i in np.flatnonzero(missing):
-        found = out[i]
         first, last = i * unit // dram.column_bytes, (i * unit + size - 1) // dram.column_bytes
         columns, rows = last - first + 1, last // per_row + 1
         initial, final = min(columns, per_row - first), min(columns, last % per_row + 1)
-        found[ROWS], found[TOUCHED], found[INITIAL], found[FINAL] = rows, columns, initial, final
-        found[FIRST], found[LAST], found[LAST_ROW] = first, last % per_row, rows - 1
-        found[EXTRA] = longer[initial] + (longer[final] + (rows - 2) * longer[per_row] if rows > 1 else 0)
-        found[BANKS], found[SHARED], found[CROSSES] = 0, 0, 0
-        for bank in range(banks):
-            number = (rows - bank + banks - 1) // banks
-            found[PER_BANK + bank] = bank if number else -1
-            found[PER_BANK + banks + bank] = bank + (number - 1) * banks if number else -1
-            found[PER_BANK + 2 * banks + bank] = number
+        out[i, ROWS], out[i, TOUCHED], out[i, INITIAL], out[i, FINAL] = rows, columns, initial, final
+        out[i, FIRST], out[i, LAST], out[i, LAST_ROW] = first, last % per_row, rows - 1
+        out[i, EXTRA] = longer[initial] + (longer[final] + (rows - 2) * longer[per_row] if rows > 1 else 0)
+        if banks > 1:
+            out[i, BANKS], out[i, SHARED], out[i, CROSSES] = 0, 0, 0
+            for bank in range(banks):
+                number = (rows - bank + banks - 1) // banks
+                out[i, PER_BANK + bank] = bank if number else -1
+                out[i, PER_BANK + banks + bank] = bank + (number - 1) * banks if number else -1
+                out[i, PER_BANK + 2 * banks + bank] = number
 
 
 @njit
-def _joined(one: Ints, other: Ints, distance: int, unit: int, dram: Dram, longer: Ints) -> Ints:
-    """Return what two parts take together. The other begins `distance` bytes after the first one, behind its end."""
-    found = np.empty_like(one)
-    _copy(one, found)
+def _add(found: Ints, other: Ints, distance: int, unit: int, dram: Dram, longer: Ints) -> None:
+    """Add another part to a part, from all base addresses. The other begins `distance` bytes after it, behind its end.
+
+    Modifies `found`.
+    """
     shift = distance // dram.row_bytes  # rows from the first part to the other one
     j = distance % dram.row_bytes // unit  # the other part's base address
-    for i in range(len(one)):
-        _join(found[i], other[j], shift, dram, longer)
+    for i in range(len(found)):
+        _join(found, i, other, j, shift, dram, longer)
         j += 1
-        if j == len(one):
+        if j == len(other):
             j, shift = 0, shift + 1
-    return found
 
 
 @njit
-def _join(found: Ints, other: Ints, shift: int, dram: Dram, longer: Ints) -> None:
-    """Add to what a part takes what another one takes, which begins `shift` rows further on, behind its end."""
-    banks, low, high, number = dram.banks, PER_BANK, PER_BANK + dram.banks, PER_BANK + 2 * dram.banks
-    rows, final, is_met = found[ROWS], found[FINAL], found[LAST_ROW] == shift
-    shared = int(is_met and found[LAST] == other[FIRST])
-    found[ROWS] += other[ROWS]
-    found[TOUCHED] += other[TOUCHED] - shared
-    found[EXTRA] += other[EXTRA]
-    found[FINAL], found[LAST] = other[FINAL], other[LAST]
-    found[LAST_ROW] = other[LAST_ROW] + shift
+def _join(found: Ints, i: int, other: Ints, j: int, shift: int, dram: Dram, longer: Ints) -> None:
+    """Add to what a part takes from address i what another one takes from address j, `shift` rows further on, behind
+    its end. Modifies `found`.
+    """
+    rows, final, is_met = found[i, ROWS], found[i, FINAL], found[i, LAST_ROW] == shift
+    new_rows, new_final, new_initial, extra = rows + other[j, ROWS], other[j, FINAL], other[j, INITIAL], other[j, EXTRA]
     if is_met:
-        run = final + other[INITIAL] - shared
-        found[ROWS] -= 1
-        found[EXTRA] += longer[run] - longer[final] - longer[other[INITIAL]]
+        shared = int(found[i, LAST] == other[j, FIRST])
+        run = final + new_initial - shared
+        extra += longer[run] - longer[final] - longer[new_initial]
+        found[i, TOUCHED] -= shared
         if rows == 1:
-            found[INITIAL] = run
-        if other[ROWS] == 1:
-            found[FINAL] = run
-    if banks > 1:
-        here = shift % banks
-        for bank in range(banks):
-            if other[number + bank]:
-                if not found[number + here]:
-                    found[low + here] = other[low + bank] + shift
-                found[high + here] = other[high + bank] + shift
-                found[number + here] += other[number + bank]
-            here = here + 1 if here + 1 < banks else 0
-    if is_met:
-        found[number + shift % banks] -= 1
+            found[i, INITIAL] = run
+        if other[j, ROWS] == 1:
+            new_final = run
+        new_rows -= 1
+    found[i, ROWS], found[i, FINAL] = new_rows, new_final
+    found[i, TOUCHED] += other[j, TOUCHED]
+    found[i, EXTRA] += extra
+    found[i, LAST] = other[j, LAST]
+    found[i, LAST_ROW] = other[j, LAST_ROW] + shift
+    if dram.banks > 1:
+        _join_banks(found, i, other, j, shift, dram.banks)
+        if is_met:
+            found[i, PER_BANK + 2 * dram.banks + shift % dram.banks] -= 1
+
+
+@njit
+def _join_banks(found: Ints, i: int, other: Ints, j: int, shift: int, banks: int) -> None:
+    """Add the rows of each bank, as if no row were of both parts. Modifies `found`."""
+    low, high, number = PER_BANK, PER_BANK + banks, PER_BANK + 2 * banks
+    here = shift % banks
+    for bank in range(banks):
+        if other[j, number + bank]:
+            if not found[i, number + here]:
+                found[i, low + here] = other[j, low + bank] + shift
+            found[i, high + here] = other[j, high + bank] + shift
+            found[i, number + here] += other[j, number + bank]
+        here = here + 1 if here + 1 < banks else 0
 
 
 @njit

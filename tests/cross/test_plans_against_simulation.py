@@ -5,7 +5,9 @@ The two share no code: `tables.array` counts in closed form, `tracesim.array` mo
 
 import random
 
+import numpy as np
 import pytest
+from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.planner.array import NodeArray, Region
@@ -13,11 +15,12 @@ from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
-from cpsat_pim.planner.simulation import differences, simulate
+from cpsat_pim.planner.simulation import differences, simulate, to_records
 from cpsat_pim.planner.space import Space, sides
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Pool
 from cpsat_pim.workload.network import Network, NetworkNode
+from tracesim.array import simulate_plan
 
 SPACE = Space(dims=2, home_dims=2)
 LAYOUTS = ("BCHW", "BHWC", "BCHW[C2]", "BCHW[C3]", "BHWC[C3]")
@@ -25,7 +28,7 @@ LAYOUTS = ("BCHW", "BHWC", "BCHW[C2]", "BCHW[C3]", "BHWC[C3]")
 
 def layer(name, after, **fields):
     """A layer of a network."""
-    keys = ("join", "pool", "weights", "input_pool")
+    keys = ("join", "pad", "pool", "weights", "input_pool")
     node = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
@@ -56,6 +59,13 @@ NETWORKS = {
         layer("b", ["input"], P=4, Q=2, C=2, K=4),
         layer("c", ["a", "b"], P=4, Q=2, C=6, K=2, join="concat"),
         layer("d", ["b", "a"], P=4, Q=2, C=6, K=2, join="concat"),
+    ),
+    "tokens": widths(  # a constant token in front of four that are made; the last layer reads it alone
+        layer("a", ["input"], P=4, C=3, K=4),
+        layer("b", ["a"], P=5, C=4, K=4, pad=(1, 0)),
+        layer("c", ["a"], P=5, C=4, K=4, pad=(1, 0)),
+        layer("d", ["b", "c"], P=5, C=2, K=5, G=2, weights=False),
+        layer("e", ["d"], P=1, C=10, K=3),
     ),
     "heads": widths(
         layer("a", ["input"], P=6, C=2, K=8),
@@ -134,3 +144,37 @@ def test_sums_of_branches_side_by_side():
     predicted = evaluate_plan(graph, plan)
     assert list(predicted.joins) == [1]
     assert differences(graph, predicted, simulate(network, graph, plan)) == []
+
+
+@pytest.mark.parametrize("interconnect", ["mesh", "host"])
+def test_steps_in_which_the_same_happens_are_simulated_once(interconnect):
+    """Four equal blocks with a sum, each planned in one of two ways: every figure is that of simulating every step."""
+    chance = random.Random(interconnect)
+    blocks = []
+    for run in range(4):
+        read = f"c{run - 1}" if run else "input"
+        blocks += [
+            layer(f"a{run}", [read], P=4, Q=2, C=4, K=4),
+            layer(f"b{run}", [read], P=4, Q=2, C=4, K=4, R=3),
+            layer(f"c{run}", [f"a{run}", f"b{run}"], P=4, Q=2, C=4, K=4, join="add"),
+        ]
+    network = widths(*blocks)
+    graph = build_graph(network)
+    array = NodeArray(rows=2, cols=2, node=PIMArchitecture(), flit_bytes=2, interconnect=interconnect)
+    for _ in range(10):
+        ways, plan = [draw(chance, graph, array) for _ in range(2)], draw(chance, graph, array)
+        layers, homes = dict(plan.layers), dict(plan.homes)
+        for run in range(1, 4):
+            way = chance.choice(ways)
+            for name in "abc":
+                layers[f"{name}{run}"] = way.layers[f"{name}1"]
+            for name in "abc":
+                homes[f"{name}{run}"] = way.homes[f"{'a' if name == 'b' else name}1"]
+        regions = {name: one.partition.region for name, one in layers.items()}
+        segments = tuple((RegionPlan(region=regions[task.name], layers=(task.name,)),) for task in graph.tasks)
+        plan = evolve(plan, layers=layers, homes=homes, segments=segments)
+        assert check_plan(graph, plan) == []
+        given = to_records(network, graph, plan)
+        once, each = (simulate_plan(given, alike_once=alike_once) for alike_once in (True, False))
+        for name in once._fields:
+            np.testing.assert_array_equal(getattr(once, name), getattr(each, name), name)

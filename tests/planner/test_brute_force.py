@@ -67,13 +67,17 @@ class EveryPlan:
     """
 
     def __init__(self, graph, array, space, costs):
-        self.graph, self.array = graph, array
-        homes = [[(name, home) for home in space.homes(graph.stacks[name].shape, array.whole)] for name in graph.homes]
+        self.graph, self.array, self.space = graph, array, space
+        homes = [[(name, home) for home in self.homes_of(name)] for name in graph.homes]
         choices = [list(layer_choices(graph, array, space, costs, task)) for task in graph.tasks]
         found = [self._with_homes(dict(chosen), choices) for chosen in product(*homes)]
         self.latency, self.peak = (np.concatenate([one[i].reshape(-1) for one in found]) for i in (0, 1))
         self._plans = [make for _, _, make in found]
         self._ends = np.cumsum([one[0].size for one in found])
+
+    def homes_of(self, name):
+        """All homes of a tensor."""
+        return self.space.homes(self.graph.stacks[name].shape, self.array.whole)
 
     def _with_homes(self, by_home, choices):
         """Latency and peak by the choices of all layers, and what makes a plan of one."""

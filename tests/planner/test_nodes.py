@@ -110,3 +110,16 @@ def test_processes_find_the_same():
         costs.close()
     assert costs.cost(FREE).value == optimum().cost
     assert costs.cost(other).is_proven
+
+
+def test_padded_problem_costs_what_the_padded_solve_says(tmp_path):
+    """17 outputs in a row may be 18: bound and optimum are those of the mapper over both, and the file keeps them."""
+    awkward, energy = ConvWorkload(name="a", P=17, C=2, K=2), Objective.named("energy")
+    costs = NodeCosts(ARCH, energy, store=tmp_path / "nodes.db", padding=0.1)
+    found = costs.solve(NodeProblem(layer=awkward))
+    request = SolveRequest(objective=energy, padding=0.1, then=None)
+    solved = solve_and_verify(awkward, ARCH, request)
+    assert (found.least, found.value) == (solved.lower_bound, solved.cost)
+    assert found.least <= NodeCosts(ARCH, energy, store=tmp_path / "nodes.db").solve(NodeProblem(layer=awkward)).least
+    again = NodeCosts(ARCH, energy, store=tmp_path / "nodes.db", padding=0.1)
+    assert again.cost(NodeProblem(layer=awkward)) == found

@@ -16,7 +16,7 @@ from tests.planner.made_up import NODE, MadeUpCosts, without_mapping
 
 def node(name, after, **fields):
     """A layer; keys that are no bounds are the network's."""
-    keys = ("join", "weights", "count", "weight_rows")
+    keys = ("join", "pad", "weights", "count", "weight_rows")
     own = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
 
@@ -122,13 +122,60 @@ def test_language_models_have_plans(name, parameters):
     assert weights == network.total_weights + cached
 
 
+def patches(**fields):
+    """Patches of 2 x 3 pixels that two runs of a block read as six tokens and a constant one."""
+    return network(
+        node("patches", ["input"], R=2, S=3, P=3, Q=2, C=2, K=4, stride=(2, 3), **fields),
+        node("a", ["patches"], P=7, C=4, K=4, pad=(1, 0), count=2),
+    )
+
+
+def test_patches_read_as_tokens_are_a_product():
+    """As many multiplications and weights; the constant token is in front of what the first run reads, only there."""
+    given = patches()
+    found = written_out(given)
+    row = found.layers[0].workload
+    assert (row.P, row.Q, row.C, row.K, row.R, row.S, tuple(row.stride)) == (6, 1, 12, 4, 1, 1, (1, 1))
+    assert [one.pad for one in found.layers] == [None, (1, 0), None]
+    assert (found.total_macs, found.total_weights) == (given.total_macs, given.total_weights)
+    graph = build_graph(found)
+    assert [graph.stacks[task.reads.stack].shape[3] for task in graph.tasks] == [6, 6, 7]
+    assert [task.pad for task in graph.tasks] == [(0, 0), (1, 0), (0, 0)]
+
+
+def test_filters_that_overlap_or_images_stay_as_they_are():
+    """A filter that does not tile its input is no patch, and what is read as an image is none."""
+    overlapping = network(node("patches", ["input"], R=3, S=3, P=3, Q=2, C=2, K=4, stride=(2, 3)))
+    image = network(
+        node("patches", ["input"], R=2, S=3, P=3, Q=2, C=2, K=4, stride=(2, 3)),
+        node("a", ["patches"], P=3, Q=2, C=4, K=4),
+    )
+    for one in (overlapping, image):
+        assert written_out(one).layers[0].workload == one.layers[0].workload
+
+
+def test_more_constant_tokens_than_are_given_are_refused():
+    """Of eight tokens six are made and one is a constant: where the last comes from nobody says."""
+    short = network(*patches().layers[:1], node("a", ["patches"], P=8, C=4, K=4, pad=(1, 0)))
+    with pytest.raises(ValueError, match=r"a: takes 8 columns \(got 6\): must be padded or pooled to fit"):
+        build_graph(written_out(short))
+
+
+def test_vit_has_a_plan():
+    """All 24 blocks: tensors fit together, and no multiplication is lost."""
+    network = read_network("vit-l")
+    graph = build_graph(written_out(network))
+    assert len(graph.tasks) == 1 + 24 * 8 + 1
+    assert sum(task.workload.macs for task in graph.tasks) == network.total_macs
+
+
 def test_equal_runs_are_one_row(monkeypatch):
     """Two equal runs of one layer take half of the time each: one row says both, with their share together."""
     monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     graph = build_graph(written_out(network(node("a", ["input"], C=2, K=2, count=2))))
     kind, array = Objective.named("latency"), NodeArray(rows=1, cols=1, node=NODE)
     solved = solve_plan(graph, array, Space(dims=1, layouts=("BCHW",), is_tied=False), kind, MadeUpCosts(kind))
-    text = format_cost(solved.plan, solved.cost)
+    text = format_cost(solved.plan, solved.cost, graph)
     row = next(line for line in text.splitlines() if line.startswith("a.0"))
     assert row.startswith("a.0-1 ")
     assert "100.0 %" in row

@@ -14,6 +14,7 @@ what. Messages are sent flit by flit, boxes are scanned run by run, and small ne
     outputs     reduce, push, sums, join (section 5)
     messages    flows as messages on links, ports or buses (sections 6 and 7)
     traffic     the messages flit by flit, and when phases begin and end
+    alike       layers in whose steps the same happens
     capacity    DRAM use of each node and step (section 6)
     simulator   all of it in order
     arithmetic  what a node computes

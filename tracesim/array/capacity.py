@@ -1,9 +1,10 @@
 """Bytes of each node's DRAM that a step uses: weights, homes of live tensors, staging (docs/array.md, section 6)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tracesim.array.alike import by_value, home_content
 from tracesim.array.areas import elements, meet
 from tracesim.array.flows import HOST, OUTPUT, Phase, flows_of
 from tracesim.array.inputs import Case, node_inputs, node_output, step_places, weight_replicas
@@ -26,25 +27,54 @@ def steps_in_order(case: Case) -> list[int]:
     return [layer for segment in case.plan.segments for region in segment for layer in region]
 
 
-def use_by_step(case: Case, phases: dict[int, list[Phase]]) -> Ints:
-    """Return int64[steps, nodes] in bytes, steps in order of execution. `phases` by layer."""
-    order = steps_in_order(case)
-    use = np.zeros((len(order), case.plan.array.rows * case.plan.array.cols), np.int64)
-    use += weight_bytes(case)
-    for step, layer in enumerate(order):
-        use[step] += staging_bytes(case, layer, phases[layer])
-    for tensor, life in lives(case).items():
-        use[life.birth : life.death + 1] += home_bytes(case, tensor)
-    return use
+class DramUse:
+    """The bytes of all nodes at all steps. What layers stage is added segment by segment; equal parts count once."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self._steps = 0
+        self._use = np.zeros((len(case.plan.layers), case.plan.array.rows * case.plan.array.cols), np.int64)
+
+    def staging(self, number: int, phases: list[Phase]) -> Ints:
+        """Return int64[nodes]: what a layer's step holds besides weights and homes."""
+        return staging_bytes(self.case, number, phases)
+
+    def add(self, segment: int, staging: list[Ints]) -> None:
+        """Add what the layers of the next segment stage, in order."""
+        assert len(staging) == sum(map(len, self.case.plan.segments[segment]))
+        for held in staging:
+            self._use[self._steps] += held
+            self._steps += 1
+
+    def by_step(self) -> Ints:
+        """Return int64[steps, nodes] in bytes, steps in order of execution."""
+        self._use += weight_bytes(self.case)
+        known: dict[Any, Ints] = {}
+        for tensor, life in lives(self.case).items():
+            key = home_content(self.case, tensor)
+            if key not in known:
+                known[key] = home_bytes(self.case, tensor)
+            self._use[life.birth : life.death + 1] += known[key]
+        return self._use
 
 
 def weight_bytes(case: Case) -> Ints:
     """Return int64[nodes]: the chunks of all layers' weights, which stay for good."""
-    held = _nothing(case)
-    for number, layer in enumerate(case.plan.layers):
-        for replica in weight_replicas(case, number):
-            for node, (first, behind) in zip(replica.tour, replica.chunks, strict=True):
-                held[node] += (behind - first) * int(layer.width_bytes[1])
+    held, known = _nothing(case), dict[Any, Ints]()
+    for number, (layer, step) in enumerate(zip(case.plan.layers, case.plan.steps, strict=True)):
+        key = by_value((layer._replace(after=()), step))
+        if key not in known:
+            known[key] = _weights_of(case, number)
+        held += known[key]
+    return held
+
+
+def _weights_of(case: Case, number: int) -> Ints:
+    """Return int64[nodes]: the chunks of a layer's weights."""
+    held, width = _nothing(case), int(case.plan.layers[number].width_bytes[1])
+    for replica in weight_replicas(case, number):
+        for node, (first, behind) in zip(replica.tour, replica.chunks, strict=True):
+            held[node] += (behind - first) * width
     return held
 
 

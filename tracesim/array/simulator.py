@@ -1,10 +1,11 @@
 """A plan simulated: every phase of every step counted, its messages sent flit by flit, and the totals of it all."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracesim.array.capacity import use_by_step
+from tracesim.array.alike import alone_in, content_of
+from tracesim.array.capacity import DramUse
 from tracesim.array.flows import COMPUTE, PHASE_NAMES, Phase, flows_of
 from tracesim.array.inputs import Case, build_case, pull_phase, weights_phase
 from tracesim.array.messages import Messages, Roads, build_messages, build_roads, count_loads, longest_chain
@@ -79,21 +80,71 @@ class Counted(NamedTuple):
     activations: Ints
 
 
-def simulate_plan(plan: Plan) -> Figures:
-    """Return what happens when the plan is carried out; ValueError where it is none."""
+def simulate_plan(plan: Plan, *, alike_once: bool = True) -> Figures:
+    """Return what happens when the plan is carried out; ValueError where it is none.
+
+    `alike_once`: segments of one layer in which the same happens are simulated once.
+    """
     case, roads = build_case(plan), build_roads(plan.array)
-    phases = {layer: step_phases(case, layer) for layer in range(len(plan.layers))}
+    use = DramUse(case)
     figures: list[PhaseFigures] = []
-    counted: list[Counted] = []
+    pieces: dict[Any, _Piece] = {}
+    sums = _Sums(roads.rates.size)
     now = estimate = 0
-    for number, segment in enumerate(plan.segments):
-        regions = [[count_phase(case, roads, p) for layer in region for p in phases[layer]] for region in segment]
-        joins = [count_phase(case, roads, phase) for phase in join_phases(case, number)]
-        made, now, lasted = _simulate_segment(case, roads, number, regions, joins, now)
-        estimate += lasted
-        figures += made
-        counted += [phase for region in regions for phase in region] + joins
-    return _total(case, counted, tuple(figures), now, estimate, use_by_step(case, phases))
+    for number in range(len(plan.segments)):
+        layer = alone_in(plan, number) if alike_once else None
+        key = number if layer is None else content_of(case, layer)
+        if key not in pieces:
+            pieces[key] = _simulate_piece(case, roads, number, use)
+        piece = pieces[key]
+        figures += [
+            one._replace(
+                segment=number,
+                layer=one.layer if layer is None else layer,
+                begin_cycle=now + one.begin_cycle,
+                end_cycle=now + one.end_cycle,
+            )
+            for one in piece.figures
+        ]
+        use.add(number, piece.staging)
+        sums.add(piece.counted)
+        now, estimate = now + piece.cycles, estimate + piece.estimated_cycles
+    return _total(case, sums, tuple(figures), now, estimate, use.by_step())
+
+
+class _Piece(NamedTuple):
+    """A segment by itself, from cycle 0: its phases, and what each of its layers stages, int64[nodes]."""
+
+    figures: list[PhaseFigures]
+    counted: list[Counted]
+    staging: list[Ints]
+    cycles: int
+    estimated_cycles: int
+
+
+def _simulate_piece(case: Case, roads: Roads, number: int, use: DramUse) -> _Piece:
+    segment = case.plan.segments[number]
+    phases = {layer: step_phases(case, layer) for region in segment for layer in region}
+    regions = [[count_phase(case, roads, p) for layer in region for p in phases[layer]] for region in segment]
+    joins = [count_phase(case, roads, phase) for phase in join_phases(case, number)]
+    made, cycles, lasted = _simulate_segment(case, roads, number, regions, joins, 0)
+    staging = [use.staging(layer, phases[layer]) for region in segment for layer in region]
+    return _Piece(made, [phase for region in regions for phase in region] + joins, staging, cycles, lasted)
+
+
+class _Sums:
+    """Columns read and written, and flits by road, of all phases."""
+
+    def __init__(self, roads: int) -> None:
+        self.columns = [0, 0]
+        self.loads = np.zeros(roads, np.int64)
+
+    def add(self, counted: list[Counted]) -> None:
+        """Add some phases."""
+        for phase in counted:
+            self.loads += phase.loads
+            for way in (0, 1):
+                self.columns[way] += int(phase.columns[way].sum())
 
 
 def step_phases(case: Case, layer: int) -> list[Phase]:
@@ -258,13 +309,13 @@ def _moved(case: Case, roads: Roads, counted: Counted) -> tuple[int, int, int]:
 
 
 def _total(
-    case: Case, counted: list[Counted], phases: tuple[PhaseFigures, ...], latency: int, estimate: int, use: Ints
+    case: Case, sums: _Sums, phases: tuple[PhaseFigures, ...], latency: int, estimate: int, use: Ints
 ) -> Figures:
     """Return the totals over all phases."""
     array, dram = case.plan.array, case.plan.dram
     flit_hops = sum(phase.flit_hops for phase in phases)
     noc = flit_hops * 8 * array.flit_bytes * array.hop_fj_per_bit
-    reads, writes = (sum(int(phase.columns[way].sum()) for phase in counted) for way in (0, 1))
+    reads, writes = sums.columns
     activations = sum(phase.activations for phase in phases)
     words = dram.column_bytes // dram.word_bytes
     dram_fj = words * (reads * dram.read_fj + writes * dram.write_fj) + activations * dram.activation_fj
@@ -286,6 +337,6 @@ def _total(
         peak_bytes=int(use.max()),
         fits=bool(use.max() <= array.capacity_bytes),
         phases=phases,
-        link_flits=sum((phase.loads for phase in counted), np.zeros_like(counted[0].loads)),
+        link_flits=sums.loads,
         use_bytes=use,
     )

@@ -1,10 +1,10 @@
-"""Activations of boxes around scans: whatever runs inside a box opens the rows of the box (docs/solver.md, B6)."""
+"""Activations of boxes around scans: whatever runs inside a box opens the rows of the box (docs/solver.md, B6, B20)."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine
 from cpsat_pim.mapper.bounds.stream_bounds import has_known_boxes
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
@@ -17,8 +17,8 @@ from tables.nest import MACS, Ints
 
 
 class BoxedStream(NamedTuple):
-    """The stream of a tensor whose boxes are in a table: `rows` of extents along `dims`, layout, activations of a first
-    pass, and of each further one.
+    """The stream of a tensor whose boxes are in a table: `rows` of extents along `dims`, layout, and activations of a
+    first pass, of each further one, and of each further one with relevant loops in between.
     """
 
     t: Tensor
@@ -39,7 +39,8 @@ class EnclosingBoxes:
         """Constrain t's activations by the boxes of all levels and by what their contiguous loops sweep."""
         if not table.dims or not has_known_boxes(self.v.layer, t):
             return
-        rows = np.column_stack([table.extents, table.layout, table.box_activations, table.swept_repeat_activations])
+        opened = (table.box_activations, table.swept_repeat_activations, table.box_repeat_activations)
+        rows = np.column_stack([table.extents, table.layout, *opened])
         rows = rows[(table.box_activations <= max_activations) & (table.is_strided == 0)]
         is_single = self.dram.banks == 1
         if not 0 < len(rows) <= (self.parameters.box_rows if is_single else self.parameters.box_rows_in_banks):
@@ -56,12 +57,16 @@ class EnclosingBoxes:
         if runs is False:
             return
         keys, rows = b.keys(stream.rows, [box[d] for d in stream.dims], runs, f"box_{t.name}")
-        layout, first, again = b.lookup(keys, rows, [f"box_{n}_{t.name}" for n in ("layout", "acts", "again")])
+        names = [f"box_{n}_{t.name}" for n in ("layout", "acts", "again", "more")]
+        layout, first, again, more = b.lookup(keys, rows, names)
         b.imply([runs], layout == stream.scans.layout)
         b.imply([runs], stream.activations >= first)
         if is_swept:
             self._sweeps_open_rows_again(stream, level, runs, first, again)
-        self._passes_open_rows_again(stream, level, is_swept, first, again)
+            self._swept_passes_open_rows_again(stream, level, first, again)
+        else:
+            self._passes_open_rows_again(stream, level, first, again)
+            self._drawn_passes_open_rows(stream, level, first, more)
 
     def _sweeps_open_rows_again(self, stream: BoxedStream, level: Level, runs: Lit, first: Int, again: Int) -> None:
         """What contiguous loops sweep comes again as often as the level inside fetches an even tile."""
@@ -73,16 +78,41 @@ class EnclosingBoxes:
         repeated = b.product([again, fetched], f"swept_again_{t.name}")
         b.imply([runs, even], stream.activations >= first + repeated - again)
 
-    def _passes_open_rows_again(
-        self, stream: BoxedStream, level: Level, is_swept: bool, first: Int, again: Int
-    ) -> None:
-        """A box with relevant loops inside comes again once per irrelevant loop outside, free for the box or not."""
+    def _passes_open_rows_again(self, stream: BoxedStream, level: Level, first: Int, again: Int) -> None:
+        """A box comes again once per irrelevant loop outside, free for the box or not, if the MACs draw the tensor, or
+        with relevant loops inside.
+        """
         b, v, t = self.b, self.v, stream.t
         passes = b.product([v.class_temporal[m][t] for m in range(level, len(Level))], f"passes_{t.name}")
-        if is_swept or level == Level.GLOBAL_BUFFER or is_zero(again) or isinstance(passes, int):
+        if is_zero(again) or isinstance(passes, int):
             return
-        taken = b.either([v.first_consumer(c, t) for c in (MACS, Level.PE)], f"taken_inside_{t.name}")
+        repeated = b.product([again, passes], f"box_repeated_{t.name}")
+        b.imply([v.first_consumer(MACS, t)], stream.activations >= first + repeated - again)
+        if level == Level.GLOBAL_BUFFER:
+            return
         inside = range(Level.GLOBAL_BUFFER, level)
         looped = b.either([self.reuse.has_relevant[m, t] for m in inside], f"looped_{t.name}")
-        repeated = b.product([again, passes], f"box_repeated_{t.name}")
-        b.imply([taken, looped], stream.activations >= first + repeated - again)
+        b.imply([v.first_consumer(Level.PE, t), looped], stream.activations >= first + repeated - again)
+
+    def _swept_passes_open_rows_again(self, stream: BoxedStream, level: Level, first: Int, again: Int) -> None:
+        """What contiguous loops relevant to t sweep comes again once per irrelevant loop of the level and outside.
+
+        The tensor is scanned several times in a sweep, so again in the next one.
+        """
+        b, v, t = self.b, self.v, stream.t
+        passes = b.product([v.class_temporal[m][t] for m in range(level, len(Level))], f"sweeps_{t.name}")
+        # The orders of the single outer levels are not known; a loop of groups may be the innermost one.
+        if v.stands_for_both(level) or v.bounds[Dim.G] > 1 or is_zero(again) or isinstance(passes, int):
+            return
+        relevant = [self.reuse.has_relevant[level, t], b.negated(v.innermost[level][t])]
+        repeated = b.product([again, passes], f"sweeps_repeated_{t.name}")
+        for c in consumers_inside(level, is_swept=True):
+            b.imply([v.first_consumer(c, t), *relevant], stream.activations >= first + repeated - again)
+
+    def _drawn_passes_open_rows(self, stream: BoxedStream, level: Level, first: Int, more: Int) -> None:
+        """If the MACs draw the tensor, a box opens rows again as often as the level inside would fetch it."""
+        b, t = self.b, stream.t
+        drawn, fetched = self.v.first_consumer(MACS, t), self.reuse.factors[t][level - 1]
+        if drawn is not False and not is_zero(more) and not isinstance(fetched, int):
+            repeated = b.product([more, fetched], f"drawn_again_{t.name}")
+            b.imply([drawn], stream.activations >= first + repeated - more)

@@ -1,6 +1,7 @@
 """Compile all kernels before any clock runs: this takes a minute of one CPU in the first process of an installation.
 
-Later processes read the compiled kernels from disk. Of processes that start together, every other one begins at the end
+Later processes read the compiled kernels from disk, which takes a second: where it is safe, workers are copies of a
+process that has read them (`worker_context`). Of processes that start anew together, every other one begins at the end
 of the list, so that two of them compile half each and read the other half. Where they meet, one waits for the kernel
 that the other one compiles (`tables.kernel_cache`).
 """
@@ -10,10 +11,14 @@ import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from typing import Any
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.base.interrupts import Stop
+from cpsat_pim.base.processes import can_fork
 from cpsat_pim.evaluate.cost import predict, to_machine, to_shape
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import Objective
@@ -22,7 +27,10 @@ from cpsat_pim.mapper.search.window_cut import WindowCut
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.passes import min_activations
+from tables.bounds.positions import count_tiles
 from tables.bounds.shapes import build_shape_table
+from tables.bounds.tiles import enumerate_tiles
+from tables.counts.pipeline import run_pipeline
 
 _LAYER, _ARCH = ConvWorkload(C=2, K=2), PIMArchitecture()
 _ONES = (1,) * len(Dim)
@@ -42,6 +50,27 @@ def compile_kernels(stop: Stop | None = None) -> None:
         for step in reversed(steps) if _number() % 2 else steps:
             if stop is None or not stop.is_set():
                 step()
+
+
+#: Kernels that are compiled at the beginning, in the middle and at the end of the list.
+_LARGE: tuple[Any, ...] = (count_tiles, enumerate_tiles, run_pipeline)
+
+
+def worker_context(stop: Stop | None = None) -> BaseContext:
+    """Return how worker processes begin: as copies of this one with all kernels read, where that is safe.
+
+    Where kernels are still to be compiled, workers begin anew: each compiles a part.
+    """
+    if not can_fork() or not all(_is_kept(kernel) for kernel in _LARGE):
+        return multiprocessing.get_context("spawn")
+    compile_kernels(stop)
+    return multiprocessing.get_context("fork")
+
+
+def _is_kept(kernel: Any) -> bool:
+    """Return whether a kernel is on disk; also where nothing is compiled at all (NUMBA_DISABLE_JIT)."""
+    kept = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    return kept is None or Path(kept._index_path).is_file()
 
 
 @contextmanager

@@ -5,13 +5,13 @@ through an event. Both are handed over when it starts, so nothing depends on how
 Ctrl-C: the parent turns it into the stop, and they end their solves with what they have.
 """
 
-import multiprocessing
 import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from multiprocessing.context import BaseContext
 from typing import Any
 
 from attrs import field, frozen
@@ -19,6 +19,7 @@ from attrs import field, frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import Stop, block_interrupts, interrupt_stops, set_up_worker
 from cpsat_pim.base.validate import positive
+from cpsat_pim.mapper.network.compile import worker_context
 from cpsat_pim.mapper.network.verified import solve_and_verify
 from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.mapper.search import OnProgress, SolveRequest, ignore_progress
@@ -138,14 +139,21 @@ def _add_results(on_results: OnResults, known: Results, new: Results) -> None:
 
 def _run_in_pool(tasks: list[Task], execution: Execution, on_results: OnResults) -> tuple[Results, bool]:
     """Submit tasks at once to a pool of processes; return the results, and whether a worker was killed."""
-    context = multiprocessing.get_context("spawn")
+    with interrupt_stops(execution.stop):
+        context = worker_context(execution.stop)
+        return _run_in_pool_of(context, tasks, execution, on_results)
+
+
+def _run_in_pool_of(
+    context: BaseContext, tasks: list[Task], execution: Execution, on_results: OnResults
+) -> tuple[Results, bool]:
+    """Run tasks in processes that begin in a given way."""
     workers_stop, progress = context.Event(), context.Queue()
     jobs, initargs = min(execution.jobs, len(tasks)), (workers_stop, progress)
-    with (
-        interrupt_stops(execution.stop),
-        ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=initargs) as pool,
-    ):
+    with ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=initargs) as pool:
         futures: _Futures = {}
+        if execution.stop.is_set():
+            workers_stop.set()
         try:
             with block_interrupts():
                 for task in tasks:
@@ -174,14 +182,14 @@ def _await(futures: _Futures, progress: Any, execution: Execution, workers_stop:
     """
     pending = set(futures)
     while pending:
+        if execution.stop.is_set():
+            workers_stop.set()
         done, pending = wait(pending, _POLL_SECONDS, FIRST_COMPLETED)
         _pass_on(progress, execution.on_progress)
         for future in done:
             future.result()
         if done:
             on_results(_results(futures))
-        if execution.stop.is_set():
-            workers_stop.set()
     _pass_on(progress, execution.on_progress)
 
 

@@ -84,12 +84,18 @@ def _moved_far(
     mapping: Mapping, d: Dim, is_allowed: Callable[[Mapping], bool], move: Callable[[Mapping, int], Mapping]
 ) -> Mapping:
     """Return the mapping with as much of a DRAM loop moved as is allowed, prime by prime."""
-    is_begun = is_allowed(mapping)
     left = mapping.temporal[Level.DRAM][d]
+    if left == 1:
+        return mapping
+    is_begun, refused = is_allowed(mapping), 0
     for prime in primes_of(left):
+        if prime == refused:
+            continue
         moved = move(mapping, prime)
         if is_allowed(moved) or (not is_begun and d in (Dim.R, Dim.S)):
             mapping = moved
+        else:
+            refused = prime
     return mapping
 
 

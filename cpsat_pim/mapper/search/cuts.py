@@ -164,8 +164,8 @@ class CutGenerator:
         return [n * loops[d] if d in contiguous else n for d, n in zip(Dim, box, strict=True)]
 
     def _add_repeated_box(self, t: Tensor, level: Level, first: int, again: int, validity: Validity) -> bool:
-        """Bound a box with loops inside (C3): it is passed over once per irrelevant loop iteration outside, whether or
-        not the box itself is fetched again.
+        """Bound a box with loops inside, or one that the MACs draw (C3): it is passed over once per irrelevant loop
+        iteration outside, whether or not the box itself is fetched again.
         """
         v, consumer = self.master.v, self.nest.consumers(t)[0]
         levels_inside = range(max(consumer, int(Level.PE)) + 1, level)
@@ -173,11 +173,11 @@ class CutGenerator:
         passes = math.prod(self.solution.value(v.class_temporal[m][t]) for m in outside)
         relevant = [c for c in range(len(CLASSES)) if c != t]
         has_loops = any(self.solution.value(v.class_temporal[m][c]) > 1 for m in levels_inside for c in relevant)
-        if not has_loops or first + again * (passes - 1) <= self.solution.activations[t]:
+        if not (has_loops or consumer == MACS) or first + again * (passes - 1) <= self.solution.activations[t]:
             return False
 
         def deviations(p: MasterProblem) -> list[Lit]:
-            looped = p.b.either([p.reuse.has_relevant[m, t] for m in levels_inside], "looped")
+            looped = consumer == MACS or p.b.either([p.reuse.has_relevant[m, t] for m in levels_inside], "looped")
             return [p.b.negated(p.v.first_consumer(consumer, t)), p.b.negated(looped)]
 
         def require(p: MasterProblem, is_valid: Lit) -> None:

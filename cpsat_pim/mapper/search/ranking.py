@@ -36,14 +36,19 @@ def is_underestimated(first: SearchState, best: Completion) -> bool:
 def best_walked(state: SearchState) -> Completion | None:
     """Return the best by walks of the last incumbents of a search by the formula; None if there are none. It forgets
     these, as they need not be walked again.
+
+    No latency is below that by the formula. So an incumbent that costs no less by it than another one by its walk is
+    not walked.
     """
-    walked = []
+    best: Completion | None = None
     while state.incumbents:
-        mapping = state.incumbents.pop().mapping
-        figures = (prediction := predict(state.layer, state.arch, mapping)).figures
-        value = state.objective.value(figures.latency_cycles, figures.energy_fj)
-        walked.append(Completion(mapping, prediction, value))
-    return min(walked, key=lambda completion: completion.value, default=None)
+        by_formula = state.incumbents.pop()
+        if best is None or by_formula.value < best.value:
+            figures = (prediction := predict(state.layer, state.arch, by_formula.mapping)).figures
+            value = state.objective.value(figures.latency_cycles, figures.energy_fj)
+            walked = Completion(by_formula.mapping, prediction, value)
+            best = walked if best is None or value < best.value else best
+    return best
 
 
 def begin_by_walks(state: SearchState, first: SearchState, best: Completion, lower_bound: int) -> SearchState:

@@ -128,7 +128,7 @@ class SearchState:
 
         False, too, if its streams are not counted when `is_over` says so.
         """
-        prediction = predict_until(is_over, self.layer, self.arch, mapping)
+        prediction = predict_until(is_over, self.layer, self.arch, mapping, is_walked=self.is_walked)
         if prediction is None or not self.request.budget.covers(figures := prediction.figures):
             return False
         value = self.objective.value(figures.latency_cycles, figures.energy_fj)

@@ -255,9 +255,13 @@ class SubspaceSearch:
         return master
 
     def _is_relaxed_split(self, extents: Sequence[int] | None) -> bool:
-        """Whether a master problem is the relaxation over all splits of outer loops."""
+        """Whether a master problem is the relaxation over all splits of outer loops.
+
+        Where bounds of tiles leave few candidates, master problems of single splits are soon solved, too.
+        """
         is_early = self.relaxed_split_solves < self.parameters.relaxed_split_solves
-        return self.subspace is Subspace.SPLIT and extents is None and is_early
+        has_few = self.tiles.is_enabled and not (self.state.is_hard or self.restriction.shared_parts)
+        return self.subspace is Subspace.SPLIT and extents is None and is_early and not has_few
 
     def _add_known_cuts(self, master: MasterProblem) -> None:
         """Add the layer's cuts, except to a relaxation over all splits, which has none of their variables."""

@@ -14,6 +14,7 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.planner.nodes import NodeCost, NodeCosts, NodeProblem, Useful
 from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.padding import padded_layers
 
 _LATENCY, _ENERGY = Objective.named("latency"), Objective.named("energy")
 
@@ -47,9 +48,19 @@ class BoundCosts(NodeCosts):
         if isinstance(known, BoundCost):
             return known
         self.refined += 1
-        found = None if check_fits(problem.layer, self.arch) else self._computed(problem.layer)
+        fitting = [one for one in padded_layers(problem.layer, self.padding) if not check_fits(one, self.arch)]
+        found = self._least([self._computed(one) for one in fitting])
         self._known[problem] = found
         return found
+
+    def _least(self, found: list[BoundCost | None]) -> BoundCost | None:
+        """Return the bounds of latency and of energy, each the least of all padded layers."""
+        known = [one for one in found if one is not None]
+        if not known:
+            return None
+        cycles, energy_fj = min(one.latency_cycles for one in known), min(one.energy_fj for one in known)
+        value = int(self.objective.value(cycles, energy_fj))
+        return BoundCost(least=value, value=value, latency_cycles=cycles, energy_fj=energy_fj)
 
     def _computed(self, layer: ConvWorkload) -> BoundCost | None:
         bounds = layer_lower_bounds(layer, self.arch, (_LATENCY, _ENERGY))

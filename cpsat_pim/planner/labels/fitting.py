@@ -14,8 +14,8 @@ from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.labels.reduced import OptionUse, ReducedProblem
-from cpsat_pim.planner.labels.setting import LabelLimits, set_labels
-from cpsat_pim.planner.labels.stages import Guide, Multipliers, StagedProblem
+from cpsat_pim.planner.labels.setting import Found, LabelLimits, set_labels
+from cpsat_pim.planner.labels.stages import Guide, LayoutLimit, Multipliers, StagedProblem
 from cpsat_pim.planner.labels.usage import Spot, Usage, fullest_step
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.weighing import Price
@@ -64,19 +64,20 @@ class LabelFitting:
     #: The price of a unit of each resource by which it bounds best, as far as was tried.
     _prices: dict[Spot, int] = field(init=False, factory=dict)
     _usage: Usage = field(init=False)
+    _layouts: LayoutLimit | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._usage = Usage(instance=self.instance)
-        self.spots.append(Spot(node=0, step=fullest_step(self.instance, self._usage)))
+        self._usage, self._layouts = Usage(instance=self.instance), _layout_limit(self.instance)
+        self.spots.append(Spot(node=self.instance.first_node, step=fullest_step(self.instance, self._usage)))
 
     def run(self) -> None:
         """Refute trial values, or take plans, until the bound is the value; ends early if nothing can be tightened."""
         distance, limits = max(1, int(self.bound * self.limits.first_share)), self.limits.labels
         while self.bound < self.value and not self.is_over():
             trial = min(self.value - 1, self.bound + distance, _LARGEST_TRIAL)
-            reduced = ReducedProblem(self.instance, self.price, trial)
+            reduced = ReducedProblem(self.instance, self.price, trial, self.is_over)
             problem = reduced.staged(self.spots, self._usage)
-            found = set_labels(problem, self._guides(problem), trial, limits, self.is_over)
+            found = self._solved(problem, trial, limits)
             options = sum(map(len, problem.stages))
             self.report(f"trial {trial}: {options} options, {len(self.spots)} resources, bound {found.bound}")
             self.bound = max(self.bound, found.bound)
@@ -86,7 +87,7 @@ class LabelFitting:
                     continue
                 is_new = self._take(reduced.plan(found.path))
             if not found.is_complete:
-                if limits.most_labels >= self.limits.most_labels:
+                if self._is_at_limit(limits):
                     return
                 limits = evolve(limits, most_labels=4 * limits.most_labels)
             elif found.path is None:
@@ -94,6 +95,20 @@ class LabelFitting:
                 distance *= self.limits.factor
             elif not is_new:
                 return
+
+    def _solved(self, problem: StagedProblem, trial: int, limits: LabelLimits) -> Found:
+        """Set labels, or solve a model: where tensors are coupled, or where too many labels were left out."""
+        from cpsat_pim.planner.labels.model import solve_model  # the solver is imported by whoever solves
+
+        if self._layouts is None:
+            found = set_labels(problem, self._guides(problem), trial, limits, self.is_over)
+            if found.is_complete or not self._is_at_limit(limits) or self.is_over():
+                return found
+        return solve_model(problem, trial, self._layouts, self.is_over)
+
+    def _is_at_limit(self, limits: LabelLimits) -> bool:
+        """Whether no more labels may be kept; a model has none."""
+        return self._layouts is not None or limits.most_labels >= self.limits.most_labels
 
     def _take(self, plan: Plan) -> bool:
         """Offer a plan if it fits, else limit bytes where it does not; return whether anything is new."""
@@ -139,3 +154,12 @@ class LabelFitting:
         by = Multipliers(scale=self.price.scale, per_unit=prices)
         completions = problem.completions(by)
         return Guide(multipliers=by, completions=completions), problem.bound(by, completions)
+
+
+def _layout_limit(instance: Instance) -> LayoutLimit | None:
+    """Return how many layouts tensors may have, if that is limited."""
+    most = instance.space.constraints.most_layouts
+    if most is None:
+        return None
+    layouts = {name: [home.layout for home in homes] for name, homes in instance.homes.items()}
+    return LayoutLimit(most=most, layouts=layouts)

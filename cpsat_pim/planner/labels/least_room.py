@@ -6,11 +6,12 @@ on that node at that step; and a capacity by which no path is left is refuted (d
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from attrs import define, evolve, field
 
-from cpsat_pim.planner.eliminate import INFINITE
+from cpsat_pim.planner.eliminate import INFINITE, TooLarge
 from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.labels.reduced import ReducedProblem
@@ -39,11 +40,14 @@ class LeastRoom:
     _spots: list[Spot] = field(init=False)
 
     def run(self) -> None:
-        """Bisect the interval, beginning with room for any plan."""
-        if self.instance.parallels or self._options > _MOST_OPTIONS:
-            return
+        """Bisect the interval, beginning with room for any plan; options that are too many leave it as it is."""
+        if not self.instance.parallels and self._options <= _MOST_OPTIONS:
+            with suppress(TooLarge):
+                self._bisect()
+
+    def _bisect(self) -> None:
         self._usage = Usage(instance=self.instance)
-        self._spots = [Spot(node=0, step=fullest_step(self.instance, self._usage))]
+        self._spots = [Spot(node=self.instance.first_node, step=fullest_step(self.instance, self._usage))]
         self._reduce()
         capacity = INFINITE
         while self.low < self.high and not self.is_over():

@@ -4,13 +4,13 @@ At a price of bytes the least cost of all plans that use an option (its min-marg
 bounds these plans. Options whose bound exceeds the trial value are dropped (variable fixing by Lagrangian costs).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import define, frozen
 
-from cpsat_pim.planner.eliminate import INFINITE, Factor, project
+from cpsat_pim.planner.eliminate import INFINITE, Factor, TooLarge, project
 from cpsat_pim.planner.graph import LayerTask
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.labels.stages import NOTHING, Path, Stage, StagedProblem, frontiers
@@ -21,6 +21,9 @@ from cpsat_pim.planner.weighing import Price
 
 #: Cells of a table whose options are made at a time.
 _CELLS_AT_A_TIME = 256
+
+#: More options than these would take gigabytes and minutes.
+_MOST_OPTIONS = 3_000_000
 
 
 @frozen(kw_only=True, eq=False)
@@ -52,9 +55,18 @@ class ReducedProblem:
 
     instance: Instance
     options: list[_Options]
+    _is_over: Callable[[], bool]
+    _left_so_far: int
 
-    def __init__(self, instance: Instance, price: Price, trial: int) -> None:
-        self.instance = instance
+    def __init__(
+        self, instance: Instance, price: Price, trial: int, is_over: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`is_over()`: whether the time is up.
+
+        Raises:
+            TooLarge: options are too many, or the time is up before all were made.
+        """
+        self.instance, self._is_over, self._left_so_far = instance, is_over, 0
         limit = price.scale * trial + price.per_byte * max(0, instance.most_weight_bytes)
         factors = instance.factors(price)
         marginals = min_marginals(factors, instance.sizes)
@@ -74,9 +86,16 @@ class ReducedProblem:
             homes = self._roles(task, factor.variables, part)
             room = allowed[start : start + _CELLS_AT_A_TIME]
             which, *rest = _priced(self.instance.options[task.name], homes, room, price)
+            self._count(len(which))
             made.append((part[which], *rest))
         own, cost, row, replicas = (np.concatenate(parts) for parts in zip(*made, strict=True))
         return _Options(variables=factor.variables, cells=own, cost=cost, row=row, replicas=replicas)
+
+    def _count(self, made: int) -> None:
+        """Raise TooLarge if options are too many, or the time is up."""
+        self._left_so_far += made
+        if self._left_so_far > _MOST_OPTIONS or self._is_over():
+            raise TooLarge(f"{self._left_so_far} options or more cost no more than the trial value")
 
     def _roles(self, task: LayerTask, variables: Sequence[str], cells: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the indices of what a layer reads, of what takes the place of W and of what it writes."""

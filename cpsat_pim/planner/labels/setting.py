@@ -139,9 +139,9 @@ class _LabelSetting:
         """Yield the extensions of labels by options with the same homes, so many at a time, without what is pruned."""
         stage, before = self.problem.stages[at], self.problem.frontiers[at]
         shared = [name for name in stage.variables if name in before]
-        keys = self._keys(labels.states, [before.index(name) for name in shared], shared)
-        useful = self._useful(stage)
-        own = self._keys(stage.cells[useful], [stage.variables.index(name) for name in shared], shared)
+        keys = _keys(self.problem, labels.states, [before.index(name) for name in shared], shared)
+        useful = useful_options(self.problem, stage)
+        own = _keys(self.problem, stage.cells[useful], [stage.variables.index(name) for name in shared], shared)
         order = np.argsort(own, kind="stable")
         options = useful[order]
         first, last = (np.searchsorted(own[order], keys, side=side) for side in ("left", "right"))
@@ -156,24 +156,6 @@ class _LabelSetting:
             within = np.arange(len(parent)) - np.repeat(ends[which] - counts[which] - done, counts[which])
             yield self._pruned(at, stage, labels, parent, options[first[parent] + within])
             start = stop
-
-    def _useful(self, stage: Stage) -> np.ndarray:
-        """Return the options that no other one at the same homes dominates."""
-        return self._first(self._keys(stage.cells, list(range(len(stage.variables))), list(stage.variables)), stage)
-
-    def _first(self, states: np.ndarray, some: "Stage | _Labels") -> np.ndarray:
-        """Return which labels or options no other one of the same state dominates."""
-        order = np.lexsort((some.usage.sum(axis=1), some.cost, states))
-        keep = np.zeros(len(order), dtype=np.bool_)
-        undominated(states[order], some.usage[order], keep)
-        return order[keep]
-
-    def _keys(self, states: np.ndarray, axes: list[int], names: list[str]) -> np.ndarray:
-        """Return a number for each combination of values of some variables."""
-        number = np.zeros(len(states), dtype=np.int64)
-        for axis, name in zip(axes, names, strict=True):
-            number = number * self.problem.sizes[name] + states[:, axis]
-        return number
 
     def _pruned(self, at: int, stage: Stage, labels: _Labels, parent: np.ndarray, option: np.ndarray) -> _Labels:
         """Return extensions of labels by options, without those that exceed the trial value or a capacity."""
@@ -201,8 +183,8 @@ class _LabelSetting:
     def _undominated(self, labels: _Labels, at: int) -> _Labels:
         """Return the labels that none of their state dominates."""
         names = self.problem.frontiers[at + 1]
-        states = self._keys(labels.states, list(range(len(names))), list(names))
-        return labels.take(self._first(states, labels))
+        states = _keys(self.problem, labels.states, list(range(len(names))), list(names))
+        return labels.take(_first(states, labels))
 
 
 def _only(problem: StagedProblem, resource: int) -> Multipliers:
@@ -219,3 +201,24 @@ def _traced(history: Sequence[tuple[np.ndarray, np.ndarray]], last: int) -> list
         options.append(int(option[last]))
         last = int(parent[last])
     return options[::-1]
+
+
+def useful_options(problem: StagedProblem, stage: Stage) -> np.ndarray:
+    """Return the options of a stage that no other one at the same homes dominates."""
+    return _first(_keys(problem, stage.cells, list(range(len(stage.variables))), list(stage.variables)), stage)
+
+
+def _first(states: np.ndarray, some: Stage | _Labels) -> np.ndarray:
+    """Return which labels or options no other one of the same state dominates."""
+    order = np.lexsort((some.usage.sum(axis=1), some.cost, states))
+    keep = np.zeros(len(order), dtype=np.bool_)
+    undominated(states[order], some.usage[order], keep)
+    return order[keep]
+
+
+def _keys(problem: StagedProblem, states: np.ndarray, axes: list[int], names: list[str]) -> np.ndarray:
+    """Return a number for each combination of values of some variables."""
+    number = np.zeros(len(states), dtype=np.int64)
+    for axis, name in zip(axes, names, strict=True):
+        number = number * problem.sizes[name] + states[:, axis]
+    return number

@@ -4,7 +4,7 @@ Every stage takes one option of its layer. The cost of a path is the sum of its 
 on a node at a step) it uses the sum of what they use, which must not exceed the capacity.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -111,3 +111,11 @@ class Guide:
 
     multipliers: Multipliers
     completions: list[np.ndarray] = field(repr=False)
+
+
+@frozen(kw_only=True, eq=False)
+class LayoutLimit:
+    """`most`: different layouts of all tensors; `layouts`: by tensor, that of each of its homes."""
+
+    most: int
+    layouts: Mapping[str, Sequence[str]]

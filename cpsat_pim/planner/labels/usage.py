@@ -73,6 +73,6 @@ class Usage:
 
 def fullest_step(instance: Instance, usage: Usage) -> int:
     """Return the step at which tensors at home take most bytes on the first node, each at least."""
-    spots = [Spot(node=0, step=step) for step in range(len(instance.graph.tasks))]
+    spots = [Spot(node=instance.first_node, step=step) for step in range(len(instance.graph.tasks))]
     least = [sum(int(usage.homes(name, spot).min()) for name in instance.homes) for spot in spots]
     return int(np.argmax(least))

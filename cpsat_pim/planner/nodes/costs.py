@@ -25,10 +25,12 @@ from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.mapping.check import check_fits, check_mapping
 from cpsat_pim.mapping.mapping import Mapping
+from cpsat_pim.planner.nodes.padded import program_of
 from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful
 from cpsat_pim.planner.nodes.store import NodeStore, digest
 from cpsat_pim.planner.nodes.workers import RESERVED_SECONDS, Workers
 from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.padding import padded_layers
 
 #: So many times longer is a problem solved again that was not proven.
 _LONGER = 4.0
@@ -51,12 +53,15 @@ class NodeCosts:
         time_limit: float = 60.0,
         jobs: int = 1,
         stop: threading.Event | None = None,
+        padding: float = 0.0,
     ) -> None:
         """`time_limit`: seconds of the first solve of a problem.
 
         `version`: of this program, which is part of the key, as optima of another one are not ours. `jobs`: solves at
-        a time. `stop`: ends solves with what they have.
+        a time. `stop`: ends solves with what they have. `padding`: node programs may be of parts padded with zeros to
+        bounds that divide better, by at most this share of MACs more (docs/model.md, section 1).
         """
+        self.padding = padding
         self.arch, self.objective, self.time_limit, self.jobs = arch, objective, time_limit, jobs
         self.stop = stop or threading.Event()
         #: Receives a line for each problem that was given to the mapper.
@@ -67,7 +72,8 @@ class NodeCosts:
         self._tied: defaultdict[NodeProblem, list[NodeProblem]] = defaultdict(list)
         self._floors: dict[NodeProblem, int | None] = {}
         self._store = NodeStore(store) if store else None
-        self._machine = digest([arch.to_dict(), objective.to_dict(), version])
+        padded = [f"padding {padding:g}"] if padding else []
+        self._machine = digest([arch.to_dict(), objective.to_dict(), version, *padded])
         self._workers = Workers(jobs, self.stop)
 
     @property
@@ -128,8 +134,9 @@ class NodeCosts:
             key = f"floor {self._key(problem)}"
             kept = self._store.read(key) if self._store else None
             if kept is None:
-                fits = not check_fits(problem.layer, self.arch)
-                kept = {"least": layer_lower_bound(problem.layer, self.arch, self.objective) if fits else None}
+                fitting = [one for one in padded_layers(problem.layer, self.padding) if not check_fits(one, self.arch)]
+                found = [layer_lower_bound(one, self.arch, self.objective) for one in fitting]
+                kept = {"least": min((bound for bound in found if bound is not None), default=None)}
                 if self._store:
                     self._store.write(key, kept)
             self._floors[problem] = kept["least"]
@@ -228,6 +235,7 @@ class NodeCosts:
             start=known.mapping if is_start else None,
             value_to_beat=None if is_start or below == HIGHEST else below,
             by_walks=known.seconds > 0,
+            padding=self.padding,
         )
 
     def _receive(self, problem: NodeProblem, below: int, solved: SolvedLayer) -> None:
@@ -251,7 +259,7 @@ class NodeCosts:
             self._keep(problem, evolve(known, least=max(known.least, solved.lower_bound), seconds=seconds))
 
     def _solved(self, problem: NodeProblem, known: NodeCost, mapping: Mapping, least: int) -> NodeCost:
-        figures = predict(problem.layer, self.arch, mapping).figures
+        figures = predict(program_of(problem.layer, mapping), self.arch, mapping).figures
         return evolve(
             known,
             least=max(known.least, least),
@@ -279,7 +287,8 @@ class NodeCosts:
                 found = candidate
         if found.is_solved and found.mapping != known.mapping:
             assert found.mapping is not None
-            verify(problem.layer, self.arch, found.mapping, predict(problem.layer, self.arch, found.mapping))
+            layer = program_of(problem.layer, found.mapping)
+            verify(layer, self.arch, found.mapping, predict(layer, self.arch, found.mapping))
             self.transferred += found.is_proven
         self._keep(problem, found)
 
@@ -289,7 +298,7 @@ class NodeCosts:
             layouts = [(layout,) if layout is not None else (0, 1) for layout in problem.constraints.layout]
             for layout in product(*layouts):
                 moved = evolve(mapping, layout=layout)
-                if not check_mapping(problem.layer, self.arch, moved):
+                if not check_mapping(program_of(problem.layer, moved), self.arch, moved):
                     yield moved
 
     # --- The least energy at the least latency -----------------------------------------------------------------------
@@ -298,8 +307,10 @@ class NodeCosts:
         """Set the mapper's bound on the energy of mappings that cost no more than the one that is known."""
         known = self.cost(problem)
         if known is not None and known.is_solved and not known.least_energy_fj:
-            least = layer_lower_bound(problem.layer, self.arch, _ENERGY, problem.constraints, self._budget(known))
-            self._keep(problem, evolve(known, least_energy_fj=least or 0))
+            budget, layers = self._budget(known), padded_layers(problem.layer, self.padding)
+            found = [layer_lower_bound(one, self.arch, _ENERGY, problem.constraints, budget) for one in layers]
+            least = min((bound for bound in found if bound is not None), default=0)
+            self._keep(problem, evolve(known, least_energy_fj=least))
 
     def solve_energies(self, problems: Iterable[NodeProblem], until: float = math.inf) -> None:
         """Find the least energy of mappings that cost no more cycles than the ones that are known."""
@@ -318,6 +329,7 @@ class NodeCosts:
                 time_limit=self.time_limit,
                 constraints=problem.constraints,
                 start=known.mapping,
+                padding=self.padding,
                 budget=self._budget(known),
             )
             tasks.append(Task(key=key, layer=problem.layer, arch=self.arch, request=request))

@@ -1,7 +1,6 @@
 """Solve node problems, here or in worker processes that stay until the search ends."""
 
 import math
-import multiprocessing
 import threading
 import time
 from collections import deque
@@ -13,6 +12,7 @@ from typing import Any
 from attrs import evolve
 
 from cpsat_pim.base.interrupts import block_interrupts, set_up_worker
+from cpsat_pim.mapper.network.compile import worker_context
 from cpsat_pim.mapper.result import SolvedLayer
 
 #: Seconds between two looks at the stop.
@@ -110,7 +110,7 @@ class Workers:
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            context = multiprocessing.get_context("spawn")
+            context = worker_context(self.stop)
             self._workers_stop = context.Event()
             self._pool = ProcessPoolExecutor(self.jobs, context, initializer=_start, initargs=(self._workers_stop,))
         return self._pool

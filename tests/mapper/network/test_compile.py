@@ -12,7 +12,7 @@ import pytest
 
 import cpsat_pim.mapper.network.compile
 from cpsat_pim import ConvWorkload, PIMArchitecture
-from cpsat_pim.mapper.network.compile import compile_kernels
+from cpsat_pim.mapper.network.compile import compile_kernels, worker_context
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search import Progress, SolveRequest
@@ -52,6 +52,19 @@ def test_every_other_worker_begins_at_the_end(
     monkeypatch.setattr(multiprocessing.current_process(), "name", process)
     compile_kernels()
     assert done == list(reversed(STEPS) if is_backwards else STEPS)
+
+
+@pytest.mark.parametrize(
+    ("is_safe", "is_kept", "way"), [(True, True, "fork"), (True, False, "spawn"), (False, True, "spawn")]
+)
+def test_workers_are_copies_only_where_that_is_safe_and_kernels_are_kept(
+    done: list[str], monkeypatch: pytest.MonkeyPatch, is_safe: bool, is_kept: bool, way: str
+) -> None:
+    """Before they are copied, the parent reads all kernels; where these are missing, workers compile their share."""
+    monkeypatch.setattr(cpsat_pim.mapper.network.compile, "can_fork", lambda: is_safe)
+    monkeypatch.setattr(cpsat_pim.mapper.network.compile, "_is_kept", lambda kernel: is_kept)
+    assert worker_context().get_start_method() == way
+    assert done == (list(STEPS) if way == "fork" else [])
 
 
 def test_a_stop_leaves_out_what_is_not_begun(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,66 @@
+"""Layers in whose steps the same happens: equal blocks of a network, planned alike, are simulated once.
+
+What a step does depends on its layer, its partition, and where lies what it reads, writes and adds. It does not depend
+on the numbers of layers and tensors. Whatever the simulator looks at is part of the content, as it stands in the plan.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tracesim.array.inputs import Case
+from tracesim.array.network import Reading
+from tracesim.array.outputs import finished_sum
+from tracesim.array.records import Plan
+
+
+def content_of(case: Case, number: int) -> Any:
+    """Return all that a layer's step depends on, by value."""
+    layer, step = case.plan.layers[number], case.plan.steps[number]
+    total = finished_sum(case, number)
+    operands = total.operands if total else ()
+    return by_value(
+        (
+            layer._replace(after=()),
+            step,
+            _read(case, case.network.inputs[number]),
+            _read(case, case.network.weights[number]),
+            _placed(case, number + 1),
+            [_placed(case, tensor) for tensor in operands],
+            operands.index(number + 1) if number + 1 in operands else -1,
+        )
+    )
+
+
+def home_content(case: Case, tensor: int) -> Any:
+    """Return all that the bytes of a tensor at home depend on, by value."""
+    return by_value(_placed(case, tensor))
+
+
+def _read(case: Case, reading: Reading | None) -> Any:
+    if reading is None:
+        return None
+    return reading.spans, _stack(case, reading.stack)
+
+
+def _placed(case: Case, tensor: int) -> Any:
+    """Where a tensor lies: its place in its stack, its shape and width, and the stack."""
+    network, member = case.network, case.network.members[tensor]
+    return member.channel, network.shapes[tensor], network.widths[tensor], _stack(case, member.stack)
+
+
+def _stack(case: Case, stack: int) -> Any:
+    return case.plan.homes[stack], case.network.stack_shapes[stack], case.network.widths[stack]
+
+
+def by_value(one: Any) -> Any:
+    """Return a value made of tuples and arrays so that equal ones are equal keys."""
+    if isinstance(one, np.ndarray):
+        return one.shape, one.tobytes()
+    return tuple(map(by_value, one)) if isinstance(one, list | tuple) else one
+
+
+def alone_in(plan: Plan, segment: int) -> int | None:
+    """Return the layer that a segment consists of; None if there are several."""
+    layers = [layer for region in plan.segments[segment] for layer in region]
+    return layers[0] if len(layers) == 1 else None
