@@ -35,6 +35,19 @@ def test_table_is_read_back_and_never_stale(tmp_path: Path, monkeypatch: pytest.
         assert np.array_equal(repaired.first_activations, built.first_activations)
 
 
+def test_building_ends_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is looked at between groups of tiles, however small, and groups change nothing."""
+    shape = to_shape(ConvWorkload(P=6, R=3, C=4, K=4))
+    whole = shapes.build_shape_table(shape, 0, 1, DRAM)
+    monkeypatch.setattr(shapes, "_TILES_AT_ONCE", 5)
+    looks: list[int] = []
+    parts = shapes.build_shape_table(shape, 0, 1, DRAM, lambda: len(looks) > 99 or bool(looks.append(0)))
+    assert all(np.array_equal(a, b) for a, b in zip(whole, parts, strict=True))
+    assert len(looks) == 2 * -(-len(whole.extents) // 2 // 5)  # two layouts
+    with pytest.raises(shapes.OutOfTime):
+        shapes.build_shape_table(shape, 0, 1, DRAM, lambda: True)
+
+
 def test_key_depends_on_the_sources_of_several_folders() -> None:
     """Tables are built by kernels of several folders of the package; a change in any of them voids the files."""
     read = {path.relative_to(Path(tables.__file__).parent).as_posix() for path in sources(Path(shapes.__file__))}
