@@ -1,58 +1,112 @@
 """Measure by how much the predicted latency of optimal mappings is off, by preset and objective.
 
-Each unique layer of a network is solved, and the latency of its mapping is walked to the cycle
-(`tables.counts.latency`), which is what the simulator counts. Prints a line per layer with `--layers`, and per preset
-and objective the number of mappings, how many are proven, and the median and the largest error.
+Each unique layer of a network is solved with elements as wide as the machine's words, and the latency of its mapping is
+walked to the cycle (`tables.counts.latency`), which is what the simulator counts. Prints a line per layer with
+`--layers`, and per preset and objective the number of mappings, how many are proven, the median of the absolute error,
+and the most that a prediction is too low and too high (`low`, `high`).
 
-    python scripts/latency_errors.py [--network bert-base] [--presets hbm-pim,upmem] [--time-limit 8] [--layers]
+    python scripts/latency_errors.py [--network bert-base] [--presets hbm-pim,upmem] [--time-limit 10] [--layers]
 """
 
 import argparse
 import statistics
+from collections.abc import Iterator
 
-from cpsat_pim.arch.reading import read_arch
+from attrs import frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch.reading import arch_names, read_arch
 from cpsat_pim.evaluate.cost import walk_latency
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.solve import solve_layer
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import read_network
 
-PRESETS = "default,stacked-3d,upmem,hbm-pim,gddr6-aim,attacc,ddr4-near-bank"
+
+@frozen(kw_only=True)
+class Measured:
+    """A layer's mapping with its predicted latency and that of its walk, cycles."""
+
+    layer: ConvWorkload
+    arch: PIMArchitecture
+    objective: str
+    mapping: Mapping
+    is_proven: bool
+    predicted: int
+    walked: int
+
+    @property
+    def error(self) -> float:
+        """Return the relative error; below 0 if the prediction is too low."""
+        return self.predicted / self.walked - 1
+
+    def __str__(self) -> str:
+        """Return the line of `--layers`."""
+        status = "proven" if self.is_proven else "-"
+        names = f"{self.arch.name:18}{self.objective:9}{self.layer.name:28}{status:8}"
+        return f"{names}{self.predicted:>12}{self.walked:>12}{self.error:>+9.2%}"
 
 
-def error_of(layer: ConvWorkload, preset: str, kind: str, seconds: float, is_told: bool) -> tuple[float, bool] | None:
-    """Return the relative error of a layer's predicted latency, and whether the mapping is proven; None without one."""
-    arch = read_arch(preset)
-    solved = solve_layer(layer, arch, SolveRequest(objective=Objective.named(kind), time_limit=seconds))
+def unique_layers(network: str, arch: PIMArchitecture) -> list[ConvWorkload]:
+    """Return the layers of different shapes, with elements as wide as the machine's words."""
+    return [*{n.workload.shape_key: n.workload for n in on_machine(read_network(network), arch).layers}.values()]
+
+
+def measured(layer: ConvWorkload, arch: PIMArchitecture, objective: str, seconds: float) -> Measured | None:
+    """Return what a solve finds; None if it finds no mapping."""
+    solved = solve_layer(layer, arch, SolveRequest(objective=Objective.named(objective), time_limit=seconds))
     if solved.mapping is None or solved.predicted is None:
         return None
-    predicted, walked = solved.predicted.latency_cycles, walk_latency(layer, arch, solved.mapping)
-    if is_told:
-        off = f"{predicted / walked - 1:>9.2%}"
-        print(f"{preset:15}{kind:9}{layer.name:28}{solved.status:9}{predicted:>12}{walked:>12}{off}", flush=True)
-    return abs(predicted / walked - 1), solved.status is Status.OPTIMAL
+    return Measured(
+        layer=layer,
+        arch=arch,
+        objective=objective,
+        mapping=solved.mapping,
+        is_proven=solved.status is Status.OPTIMAL,
+        predicted=solved.predicted.latency_cycles,
+        walked=walk_latency(layer, arch, solved.mapping),
+    )
+
+
+def measure(args: argparse.Namespace) -> Iterator[Measured]:
+    """Yield what is found of all layers on all presets, for energy and for latency."""
+    for preset in args.presets.split(","):
+        arch = read_arch(preset)
+        for objective in args.objectives.split(","):
+            for layer in unique_layers(args.network, arch):
+                found = measured(layer, arch, objective, args.time_limit)
+                if found:
+                    if args.layers:
+                        print(found, flush=True)
+                    yield found
+
+
+def row(found: list[Measured]) -> str:
+    """Return the line of one preset and objective."""
+    errors = [one.error for one in found]
+    low, high = max(0.0, -min(errors)), max(0.0, *errors)
+    names = f"{found[0].arch.name:18}{found[0].objective:>10}{len(found):>10}{sum(m.is_proven for m in found):>8}"
+    return f"{names}{statistics.median(map(abs, errors)):>14.2%}{low:>10.2%}{high:>10.2%}"
 
 
 def main() -> None:
     """Solve the layers, and print the errors as a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--network", default="bert-base")
-    parser.add_argument("--presets", default=PRESETS, help="presets, separated by commas")
-    parser.add_argument("--time-limit", type=float, default=8, help="seconds a solve")
+    parser.add_argument("--presets", default=",".join(arch_names()), help="presets, separated by commas")
+    parser.add_argument("--objectives", default="energy,latency")
+    parser.add_argument("--time-limit", type=float, default=10, help="seconds a solve")
     parser.add_argument("--layers", action="store_true", help="print a line per layer, too")
     args = parser.parse_args()
-    layers = {n.workload.shape_key: n.workload for n in read_network(args.network).layers}
-    table = []
-    for preset in args.presets.split(","):
-        for kind in ("energy", "latency"):
-            found = [error_of(layer, preset, kind, args.time_limit, args.layers) for layer in layers.values()]
-            errors = [error for error in found if error is not None]
-            table.append((preset, kind, [off for off, _ in errors], sum(proven for _, proven in errors)))
-    print(f"{'preset':15}{'objective':>10}{'mappings':>10}{'proven':>8}{'median error':>14}{'largest':>10}")
-    for preset, kind, errors_of, proven in table:
-        median, largest = (f"{statistics.median(errors_of):.2%}", f"{max(errors_of):.2%}") if errors_of else ("-", "-")
-        print(f"{preset:15}{kind:>10}{len(errors_of):>10}{proven:>8}{median:>14}{largest:>10}")
+    groups: dict[tuple[str, str], list[Measured]] = {}
+    for one in measure(args):
+        groups.setdefault((one.arch.name, one.objective), []).append(one)
+    print(f"{'preset':18}{'objective':>10}{'mappings':>10}{'proven':>8}{'median error':>14}{'low':>10}{'high':>10}")
+    for found in groups.values():
+        print(row(found))
 
 
 if __name__ == "__main__":

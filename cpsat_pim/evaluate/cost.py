@@ -13,8 +13,9 @@ from cpsat_pim.base.watched import call_watched
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
-from tables.counts.cost import Cost, Machine, Rate, exact_cost
+from tables.counts.cost import Cost, exact_cost
 from tables.counts.latency import exact_latency, with_walk
+from tables.counts.on_chip import Machine, Rate
 from tables.counts.stream import Stopped, is_long
 from tables.dram import Dram
 from tables.nest import EVEN, Ints, LayerShape, Nest
@@ -127,12 +128,14 @@ def _count_by_formula(nest: Nest, machine: Machine, stop: Ints | None = None) ->
 
 def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[int, ...]:
     """Return the DRAM time of each tensor's stream in banks of its own (docs/model.md, section 5), cycles."""
+    layer, arch = in_whole_units(layer, arch)
     cost = exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
     return tuple(stream.cycles for stream in cost.streams)
 
 
 def walk_latency(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> int:
     """Return the latency of a legal mapping to the cycle: what the simulator counts, without a walk over elements."""
+    layer, arch = in_whole_units(layer, arch)
     return exact_latency(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
 
 

@@ -4,19 +4,27 @@ The latency refines Eq. 33-40 and DLS Eq. 1. docs/model.md, section 7, gives the
 docstrings are its symbols.
 """
 
-import itertools
 import math
 from typing import NamedTuple
 
 from tables.counts.accesses import READ, WRITE, accesses, fetches
-from tables.counts.stream import ArrayTiming, dram_stream, scan_order
+from tables.counts.on_chip import (
+    Machine,
+    array_timing,
+    compute_cycles,
+    cycles_for,
+    exposed_loads,
+    exposed_on_chip,
+    has_two_slots,
+    inner_links,
+    is_bare,
+    tile_cycles,
+)
+from tables.counts.stream import dram_stream, scan_order
 from tables.counts.walk import StreamCounts
-from tables.dram import Dram
 from tables.nest import (
-    AXES,
     DRAM,
     GLOBAL_BUFFER,
-    IRRELEVANT,
     MACS,
     PE,
     ROW_BUFFER,
@@ -25,36 +33,10 @@ from tables.nest import (
     Nest,
     O,
     W,
-    axis_set,
 )
-
-#: Bytes per cycle as (numerator, denominator). A numerator of 0 means no limit.
-Rate = tuple[int, int]
-
 
 #: Counts of the DRAM streams of I, W, O.
 Streams = tuple[StreamCounts, StreamCounts, StreamCounts]
-
-
-class Machine(NamedTuple):
-    """A machine by numbers: energies in fJ, times in cycles, rates in bytes per cycle.
-
-    `access_fj` [4 levels][read, write]; `bandwidth` [PE, global buffer, row buffer][read, write]; `ports` of the same
-    three levels; `double_buffered` of PE and global buffer.
-    """
-
-    dram: Dram
-    access_fj: tuple[tuple[int, int], ...]
-    activation_fj: int
-    mac_fj: int
-    multicast: bool
-    spatial_reduction: bool
-    bandwidth: tuple[tuple[Rate, Rate], ...]
-    ports: tuple[int, ...]
-    interconnect: Rate
-    double_buffered: tuple[bool, bool]
-    is_bus_shared: bool
-    pipeline_latency: int
 
 
 class Cost(NamedTuple):
@@ -112,11 +94,6 @@ def bank_cycles(nest: Nest, streams: Streams) -> dict[tuple[int, ...], int]:
     return cycles
 
 
-def cycles_for(count_bytes: int, rate: Rate) -> int:
-    """Return the cycles that bytes take at a rate, rounded up; 0 without a limit."""
-    return -(-count_bytes * rate[1] // rate[0]) if rate[0] else 0
-
-
 def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) -> dict[str, int]:
     """Return the terms T of section 7 by name, in cycles. The latency is the largest of them plus the pipeline latency.
 
@@ -130,14 +107,15 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
     is_shared = machine.is_bus_shared or nest.part[I] == nest.part[W]
     start = sum(head.values()) if is_shared else max(head.values())
     end = streams[O].last_cycles + _inner_tile_cycles(nest, machine, O, WRITE)
-    compute = _compute_cycles(nest, machine) + _exposed_returns(nest, machine, streams[O])
-    compute += max(_exposed_tiles(nest, machine, t) for t in (I, W, O))
+    compute, spilled = compute_cycles(nest, machine), _spilled_cycles(nest, streams[O])
     moves = transfers(nest, machine, counts)
-    single_stalls = sum(s.stall_cycles - s.steady_stall_cycles for s in streams)
-    terms = {"compute": start + compute + single_stalls + end}
+    hidden = [] if spilled else [t for t in (I, W, O) if not is_bare(nest, machine, t)]
+    single_stalls = sum(streams[t].stall_cycles - streams[t].steady_stall_cycles for t in hidden)
+    terms = {"compute": start + compute + exposed_on_chip(nest, machine) + spilled + single_stalls + end}
     for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
         ahead = start - head[t] if t != O and not is_shared else 0  # the second tile is loaded in this time
-        terms[name] = start + compute + streams[t].stall_cycles - min(ahead, streams[t].second_stall_cycles) + end
+        stalled = exposed_loads(nest, machine, t, streams[t]) - min(ahead, streams[t].second_stall_cycles)
+        terms[name] = start + compute + stalled + (spilled if t == O else 0) + end
         if nest.stored[ROW_BUFFER][t]:
             alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t)
             terms[name] = max(terms[name], alone + (start if t == O else end))
@@ -164,10 +142,10 @@ def _first_cycles(nest: Nest, machine: Machine, t: int, stream: StreamCounts) ->
     return stream.first_cycles + _inner_tile_cycles(nest, machine, t, READ)
 
 
-def _exposed_returns(nest: Nest, machine: Machine, outputs: StreamCounts) -> int:
-    """Return X + Z: cycles for which the array waits for partial sums that return, over links on chip and from DRAM."""
+def _spilled_cycles(nest: Nest, outputs: StreamCounts) -> int:
+    """Return Z: cycles for which the array waits for partial sums that return from DRAM."""
     is_spilled = nest.spilled() and nest.consumers(O)[0] != MACS
-    return _exposed_partial_sums(nest, machine) + (outputs.cycles - outputs.last_cycles if is_spilled else 0)
+    return outputs.cycles - outputs.last_cycles if is_spilled else 0
 
 
 def _residence(nest: Nest, t: int) -> int:
@@ -214,60 +192,30 @@ def _link_elements(nest: Nest, counts: Ints, t: int, parent: int) -> tuple[int, 
     return int(counts[parent, t, READ]) - outer_reads, int(counts[parent, t, WRITE]) - outer_writes
 
 
-def _inner_links(nest: Nest, t: int) -> list[tuple[int, int]]:
-    """Return (parent, level) of t's links on chip: those that move tiles and do not begin at DRAM."""
-    chain = [m for m in nest.consumers(t) if m != MACS]
-    return list(itertools.pairwise(chain))
-
-
-def tile_cycles(nest: Nest, machine: Machine, t: int, parent: int, level: int, way: int) -> int:
-    """Return move(t, parent -> level, way): cycles of one tile on a link; at the PEs of one array tile."""
-    if level == PE:
-        elements = math.prod(axis_set(nest, t, PE, a).size for a in AXES[t][0])
-        holders = math.prod(nest.array(d) for d in IRRELEVANT[t])
-        if t == O:
-            elements *= 1 if machine.spatial_reduction else holders
-        elif not machine.multicast:
-            elements = math.prod(nest.array(d) for d in range(8)) * nest.box(t, PE)
-    else:
-        elements = nest.box(t, level)
-    return cycles_for(elements * nest.width(t, parent), machine.bandwidth[parent][way])
-
-
 def _inner_tile_cycles(nest: Nest, machine: Machine, t: int, way: int) -> int:
     """Return path(t, way): cycles of one tile over all links on chip."""
-    return sum(tile_cycles(nest, machine, t, parent, level, way) for parent, level in _inner_links(nest, t))
+    return sum(tile_cycles(nest, machine, t, parent, level, way) for parent, level in inner_links(nest, t))
 
 
 def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
     """Return use(t): cycles for which t's tiles in the row buffer are in use. It has one slot, so the loads wait.
 
-    A level behind it works on the last tile for a while longer.
+    A level behind it works on the last tile for a while longer: if it has one slot and gives it to the MACs, on all
+    that was taken from the last tile of the row buffer, between the moves; else on the last tile taken.
     """
     if not nest.stored[ROW_BUFFER][t]:
         return 0
     consumer = nest.consumers(t)[1]
     if consumer == MACS:
-        return _compute_cycles(nest, machine)
+        return compute_cycles(nest, machine)
     tiles = fetches(nest, t, consumer)
     moved = tiles * tile_cycles(nest, machine, t, ROW_BUFFER, consumer, WRITE if t == O else READ)
     if t == O:
         returns = tiles - tiles // nest.reuse(O, consumer)
         moved += returns * tile_cycles(nest, machine, t, ROW_BUFFER, consumer, READ)
-    return moved + _residence(nest, t)
-
-
-def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
-    """Return X: cycles of the links on chip over which partial sums return."""
-    total = 0
-    for parent, level in _inner_links(nest, O):
-        times = nest.reuse(O, level)
-        if times > 1:
-            tiles = fetches(nest, O, level) // times
-            out = tile_cycles(nest, machine, O, parent, level, WRITE)
-            back = tile_cycles(nest, machine, O, parent, level, READ)
-            total += tiles * (times * out + (times - 1) * back)
-    return total
+    if len(nest.consumers(t)) == 3 and not has_two_slots(machine, consumer):
+        return moved + _residence(nest, t)
+    return max(moved + nest.steps() // tiles, _residence(nest, t))
 
 
 def _exposed_link(nest: Nest, machine: Machine, tensors: tuple[int, ...], streams: Streams) -> int:
@@ -275,54 +223,6 @@ def _exposed_link(nest: Nest, machine: Machine, tensors: tuple[int, ...], stream
 
     A level with one slot that alone stores a tensor loads while the array waits, and a link moves one tile at a time.
     """
-    alone = [t for t in tensors if _is_exposed(nest, machine, t)]
+    alone = [t for t in tensors if is_bare(nest, machine, t)]
     scans = (streams[t].closed_cycles if nest.sharing(t) else streams[t].cycles for t in alone)
-    return _compute_cycles(nest, machine) + sum(scans)
-
-
-def _is_exposed(nest: Nest, machine: Machine, t: int) -> bool:
-    """Return whether one level alone stores t, with one slot."""
-    level = nest.consumers(t)[0]
-    return len(nest.consumers(t)) == 2 and not (level < ROW_BUFFER and machine.double_buffered[level])
-
-
-def _exposed_tiles(nest: Nest, machine: Machine, t: int) -> int:
-    """Return Y(t): cycles for which the array waits for t's moves into the one slot of its innermost level.
-
-    The first tile of I and W is part of the start, and O's last one of the end. Outputs that return are in X.
-    """
-    links = _inner_links(nest, t)
-    if not links or (links[-1][1] < ROW_BUFFER and machine.double_buffered[links[-1][1]]):
-        return 0
-    parent, level = links[-1]
-    if t == O and nest.reuse(O, level) > 1:
-        return 0
-    return (fetches(nest, t, level) - 1) * tile_cycles(nest, machine, t, parent, level, WRITE if t == O else READ)
-
-
-def _compute_cycles(nest: Nest, machine: Machine) -> int:
-    """Return C: cycles of all array steps."""
-    return _step_cycles(nest, machine) * (nest.steps() // nest.array_step())
-
-
-def array_timing(nest: Nest, machine: Machine) -> ArrayTiming:
-    """Return C + X, the array's cycles without any load from DRAM, and which levels have two slots."""
-    cycles = _compute_cycles(nest, machine) + _exposed_partial_sums(nest, machine)
-    return ArrayTiming(cycles, (*machine.double_buffered, False))
-
-
-def _step_cycles(nest: Nest, machine: Machine) -> int:
-    """Return A: cycles of an array step, its s steps or the operands that bypass the PEs' buffers in them."""
-    steps = longest = nest.array_step()
-    for t in (I, W, O):
-        parent = nest.consumers(t)[-2] if len(nest.consumers(t)) > 1 else DRAM
-        if nest.stored[PE][t] or parent == DRAM:
-            continue
-        step = math.prod(axis_set(nest, t, MACS, a).size for a in AXES[t][0])
-        used = math.prod(nest.array(d) * nest.lanes(d) for d in range(8))
-        if not (machine.spatial_reduction if t == O else machine.multicast):
-            step = used
-        per_array_step = step * steps * nest.width(t, parent)
-        ways = (READ, WRITE) if t == O else (READ,)
-        longest = max(longest, sum(cycles_for(per_array_step, machine.bandwidth[parent][way]) for way in ways))
-    return longest
+    return compute_cycles(nest, machine) + sum(scans)

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from tables.counts.accesses import READ, WRITE, accesses
-from tables.counts.cost import Cost, Machine, cycles_for, tile_cycles, transfers
+from tables.counts.cost import Cost, transfers
+from tables.counts.on_chip import Machine, cycles_for, tile_cycles
 from tables.counts.pipeline import BANK, BUS, TO_MACS, Tiles, Timing, run_pipeline
 from tables.counts.stream import _aligned_tile, _extent_inside, _packed_tile, _position_step, _position_units
 from tables.counts.visits import Tile

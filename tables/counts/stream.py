@@ -102,7 +102,7 @@ def tile_demand(nest: Nest, t: int, timing: ArrayTiming) -> Demand:
         return Demand(1, INFINITE_CYCLES, False)  # the array waits for the whole stream: the term Z
     holder = consumer if timing.is_double[consumer] else inner[0]
     # A level with one slot loads its next tile only while the array uses the last tile that was taken from it.
-    if holder == MACS or not timing.is_double[holder]:
+    if holder == MACS:
         return NO_OVERLAP
     return Demand(1, timing.array_cycles // demanded_tiles(nest, t, timing), False, t != O and holder == consumer)
 

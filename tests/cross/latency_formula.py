@@ -90,28 +90,52 @@ class Formula:
         """C: all array steps."""
         return self.array_step_cycles() * len(self.array_steps)
 
+    def has_two_slots(self, level: int) -> bool:
+        """Whether a level loads a tile while another one is in use."""
+        return level in (PE, GLOBAL_BUFFER) and bool(self.device.double_buffered[level])
+
     def exposed_sums(self) -> int:
         """X: moves of O over the inner links on which tiles come back."""
         total = 0
         for level in self.inner_links(O):
             if self.returns(level):
-                total += self.n(O, level) * self.move(O, level, WRITE) + self.returns(level) * self.move(O, level, READ)
+                leaving = self.returns(level) if self.has_two_slots(level) else self.n(O, level) - 1
+                total += leaving * self.move(O, level, WRITE) + self.returns(level) * self.move(O, level, READ)
         return total
+
+    def exchange(self) -> int:
+        """swap: cycles in which a tile of O leaves and another returns, over all inner links with returns."""
+        links = [level for level in self.inner_links(O) if self.returns(level)]
+        return sum(self.move(O, level, way) for level in links for way in (READ, WRITE))
 
     def spilled_stream(self) -> int:
         """Z: O's DRAM stream without its last scan, where tiles come back from DRAM."""
         times = self.walked.times[O]
         return times[-2] if self.spills() else 0
 
-    def exposed_tiles(self) -> int:
-        """Y: moves of one tensor into the one slot of its innermost level, without one tile."""
-        doubles = {PE: self.device.double_buffered[0], GLOBAL_BUFFER: self.device.double_buffered[1]}
-        found = [0]
+    def exposed_on_chip(self) -> int:
+        """XY: X, and the moves of one tensor into the one slot of its innermost level that X does not cover."""
+        sums, found = self.exposed_sums(), [self.exposed_sums()]
+        exchanges = self.n(O, self.inner_links(O)[-1]) - 1 if self.inner_links(O) else 0
         for t in range(3):
             for level in self.inner_links(t)[-1:]:
-                if not doubles.get(level) and not (t == O and self.returns(level)):
-                    found.append((self.n(t, level) - 1) * self.move(t, level, WRITE if t == O else READ))
+                if self.has_two_slots(level) or (t == O and self.returns(level)):
+                    continue
+                moves, move = self.n(t, level) - 1, self.move(t, level, WRITE if t == O else READ)
+                both = min(sums, moves * move, exchanges * move, moves * self.exchange())
+                found.append(sums + moves * move - both)
         return max(found)
+
+    def is_bare(self, t: int) -> bool:
+        """Whether nothing hides t's loads: one slot takes them, and the MACs what is taken from it."""
+        return len(self.levels(t)) == 2 and not self.has_two_slots(self.levels(t)[0])
+
+    def exposed_loads(self, t: int) -> int:
+        """X and stall(t), less what is part of both."""
+        sums, stall = self.exposed_sums(), self.stalls(t).all
+        if self.is_bare(t):
+            sums -= min(sums, stall, (self.n(t, self.levels(t)[0]) - 1) * self.exchange())
+        return sums + stall
 
     def exposed_link(self) -> int:
         """C and all scans into the one slot of the only level that stores a tensor."""
@@ -124,13 +148,12 @@ class Formula:
     def hides(self, t: int) -> int | None:
         """q(t): cycles of the array's work that hide one load; None: the array waits for the whole stream (Z)."""
         array, (first, *inner) = self.steps_term() + self.exposed_sums(), self.levels(t)
-        doubles = {PE: self.device.double_buffered[0], GLOBAL_BUFFER: self.device.double_buffered[1]}
         if first == MACS:
             return array // len(self.array_steps)
         if t == O and self.spills():
             return None
-        holder = first if doubles.get(first) else inner[0]
-        return array // self.n(t, holder) if doubles.get(holder) else 0
+        holder = first if self.has_two_slots(first) else inner[0]
+        return 0 if holder == MACS else array // self.n(t, holder)
 
     def loads(self, t: int) -> list[int]:
         """d(1), d(2), ..: what the stream advances per tile, or per array step where the MACs draw t."""
@@ -161,13 +184,15 @@ class Formula:
 
     def row_buffer_use(self, t: int) -> int:
         """use(t): cycles for which the tiles in the row buffer are in use."""
-        level = self.levels(t)[1]
+        level, *inner = self.levels(t)[1:]
         if level == MACS:
             return self.steps_term()
-        if t != O:
-            return self.n(t, level) * self.move(t, level, READ) + self.residence(t)
-        back = self.returns(level) * self.move(O, level, READ) if self.returns(level) else 0
-        return self.n(O, level) * self.move(O, level, WRITE) + back + self.residence(O)
+        moved = self.n(t, level) * self.move(t, level, WRITE if t == O else READ)
+        if t == O and self.returns(level):
+            moved += self.returns(level) * self.move(O, level, READ)
+        if inner == [MACS] and not self.has_two_slots(level):
+            return moved + self.residence(t)
+        return max(moved + self.steps // self.n(t, level), self.residence(t))
 
     # -- ports and the interconnect -----------------------------------------------------------------------------
 
@@ -185,12 +210,14 @@ class Formula:
         heads = [self.head(I), self.head(W)]
         start = sum(heads) if is_shared else max(heads)
         end = streams[O] - self.walked.times[O][-2] + self.path(O, WRITE)
-        work = self.steps_term() + self.exposed_sums() + self.spilled_stream() + self.exposed_tiles()
-        stalls = [self.stalls(t) for t in range(3)]
-        terms = {"compute": start + work + sum(s.all - s.steady for s in stalls) + end}
+        spilled, stalls = self.spilled_stream(), [self.stalls(t) for t in range(3)]
+        single = [stalls[t].all - stalls[t].steady for t in range(3) if not self.is_bare(t) and not self.spills()]
+        work = self.steps_term() + self.exposed_on_chip() + spilled
+        terms = {"compute": start + work + sum(single) + end}
         for t, name in enumerate(NAMES):
             ahead = 0 if t == O or is_shared else start - heads[t]
-            terms[f"dram_{name}"] = start + work + stalls[t].all - min(ahead, stalls[t].second) + end
+            stalled = self.exposed_loads(t) - min(ahead, stalls[t].second) + (spilled if t == O else 0)
+            terms[f"dram_{name}"] = start + self.steps_term() + stalled + end
             if self.levels(t)[0] == ROW_BUFFER:
                 alone = streams[t] + self.row_buffer_use(t) + (start if t == O else end)
                 terms[f"dram_{name}"] = max(terms[f"dram_{name}"], alone)

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 
 import tables.nest
 import tracesim
-from tables.counts.cost import Machine, exact_cost
+from tables.counts.cost import exact_cost
+from tables.counts.on_chip import Machine
 from tables.dram import Dram
 from tests.cross.latency_formula import Formula
 from tests.tracesim.naive import Naive

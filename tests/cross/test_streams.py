@@ -7,7 +7,7 @@ from cpsat_pim.base.dims import Tensor
 from cpsat_pim.evaluate.cost import to_machine, to_nest
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.study.fuzz.enumeration import every_mapping
-from tables.counts.cost import array_timing
+from tables.counts.on_chip import array_timing
 from tables.counts.stream import dram_stream, stream_key
 from tables.counts.walk import StreamCounts
 from tests.cross.test_solver_against_enumeration import CASES, UNEVEN, uneven

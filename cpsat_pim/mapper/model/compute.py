@@ -113,7 +113,8 @@ class Compute:
     def exposed(self) -> list[Int]:
         """Return the cycles for which partial sums that come back over on-chip links stop the array.
 
-        Such a transfer is never hidden: the old tile goes out, then the new one comes in, then it is used.
+        Such a transfer is never hidden: the old tile goes out, then the new one comes in, then it is used. From one
+        slot every tile but the last leaves before the next one comes.
         """
         found = []
         for parent, level in _TILE_LINKS:
@@ -127,9 +128,12 @@ class Compute:
             visits = self.fetches(Tensor.O, extents, reuse, f"exposed{level}")
             tiles = self.fetches(Tensor.O, extents, 1, f"tiles{level}")
             cost = self.b.interval(0, self.max_cycles, f"exposed_{parent}_{level}")
-            leaving = self._times(visits, out, f"out_{parent}_{level}", self._most_moved(parent, WRITE))
             returns = self.b.interval(0, self.b.bounds_of(visits)[1], f"returns_{parent}_{level}")
             self.b.model.add(returns == visits - tiles)
+            is_double = self.v.arch.hierarchy[level].double_buffered
+            most_out = self._most_moved(parent, WRITE)
+            leaving = self._times(returns if is_double else visits, out, f"out_{parent}_{level}", most_out)
+            leaving -= 0 if is_double else out
             coming = self._times(returns, back, f"back_cycles_{parent}_{level}", self._most_moved(parent, READ))
             self.b.imply([comes_back], cost >= leaving + coming)
             found.append(cost)
@@ -143,7 +147,7 @@ class Compute:
         total: list[Int] = []
         way = WRITE if t is Tensor.O else READ
         for parent, level in _TILE_LINKS:
-            only, reuse = self._fills_one_slot(parent, level, t), self.reuse.factors[t].get(level, 1)
+            only, reuse = self.fills_one_slot(parent, level, t), self.reuse.factors[t].get(level, 1)
             move = self._move_cycles(t, parent, level, way) if only is not False else 0
             if isinstance(move, int):
                 continue
@@ -159,7 +163,7 @@ class Compute:
             total.append(cost)
         return sum(total) if total else 0
 
-    def _fills_one_slot(self, parent: int, level: int, t: Tensor) -> Lit:
+    def fills_one_slot(self, parent: int, level: int, t: Tensor) -> Lit:
         """Return whether t moves over a link into a level with one slot that gives it to the MACs."""
         if self.v.arch.hierarchy[level].double_buffered:
             return False

@@ -3,18 +3,15 @@
 Each term is the time of something that can end last, plus what it cannot overlap (`tables.counts.cost.latency_terms`).
 """
 
-from fractions import Fraction
-
 from cpsat_pim.base.dims import Dim, Level, Tensor
-from cpsat_pim.evaluate.cost import rate, tile_width
-from cpsat_pim.mapper.model.builder import Int, Lit, is_one
+from cpsat_pim.evaluate.cost import tile_width
+from cpsat_pim.mapper.model.builder import Int, Lit
 from cpsat_pim.mapper.model.compute import Compute
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.streams import Streams
 from cpsat_pim.mapper.model.traffic import Traffic
+from cpsat_pim.mapper.model.transfers import Transfers
 from cpsat_pim.mapper.model.variables import Variables
-from cpsat_pim.mapping import Stored
-from tables.bounds.spatial import Terms, access_terms, crossing_terms
 from tables.counts.accesses import READ, WRITE
 from tables.dram import last_run_excess
 from tables.nest import MACS
@@ -39,7 +36,8 @@ class Latency:
         self._start_and_end()
         self._compute_term()
         self._stream_terms()
-        self._transfer_terms()
+        for busy in Transfers(v, traffic, self.compute, max_cycles).busy:  # Eq. 38
+            self._at_least(self.start, busy, self.end)
 
     def _at_least(self, *parts: Int) -> None:
         """The latency is at least the sum of some parts that follow each other."""
@@ -73,31 +71,50 @@ class Latency:
         if len(working) > 1 or working[0] is not self.steps:
             self.array = self.b.interval(1, self.max_cycles, "array")
             self.b.model.add(self.array == sum(working))
-        self.waits: list[Int] = [self._spilled_stream()]
-        exposed = [cycles for t in Tensor if not isinstance(cycles := self.compute.exposed_tiles(t), int)]
-        if exposed:
-            self.waits.append(self.b.interval(0, self.max_cycles, "exposed_tiles"))
-            for cycles in exposed:
-                self.b.model.add(self.waits[-1] >= cycles)
+        self.waits = self._spilled_stream()
         self.stall = [self.b.interval(0, self.max_cycles, f"stall_{t.name}") for t in Tensor]
         self.isolated_stall = [self.b.interval(0, self.max_cycles, f"isolated_stall_{t.name}") for t in Tensor]
-        for stall in self.stall:
-            self._at_least(self.start, self.array, *self.waits, stall, self.end)
-        self._at_least(self.start, self.array, *self.waits, *self.isolated_stall, self.end)
+        #: Whether the array's work hides some of t's loads. Else partial sums may return at the same time.
+        self.is_hidden = [self.b.negated(self._is_exposed(t)) for t in Tensor]
+        isolated: list[Int] = []
+        for t in Tensor:
+            self._at_least(self.start, self.work, self.stall[t], self.end)
+            self.b.imply([self.is_hidden[t]], self.cycles >= self.start + self.array + self.stall[t] + self.end)
+            isolated.append(self._isolated(t))
+        self._at_least(self.start, self.array, self.waits, *isolated, self.end)
+        for t in Tensor:
+            if not isinstance(exposed := self.compute.exposed_tiles(t), int):  # returning sums may move meanwhile
+                self._at_least(self.start, self.work, exposed, self.waits, *isolated, self.end)
+
+    def _isolated(self, t: Tensor) -> Int:
+        """Return t's isolated stall, or 0 where it may coincide with other waits, as of bare loads and O's stream."""
+        where = self.b.both([self.is_hidden[t], self.b.negated(self._spills_tiles())], f"is_isolated_{t.name}")
+        if isinstance(where, bool):
+            return self.isolated_stall[t] if where else 0
+        used = self.b.interval(0, self.max_cycles, f"isolated_used_{t.name}")
+        self.b.imply([where], used >= self.isolated_stall[t])
+        return used
+
+    def _levels_of_one_slot(self) -> list[Level]:
+        levels = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+        return [m for m in levels if m is Level.ROW_BUFFER or not self.v.arch.hierarchy[m].double_buffered]
 
     def _spilled_stream(self) -> Int:
         """Return the cycles of O's DRAM stream without its last write, if partial sums come back from DRAM to a level.
 
         Then the array waits for all of them.
         """
-        held = self.b.negated(self.v.first_consumer(MACS, Tensor.O))
-        spilled = self.b.both([self.streams.is_spilled, held], "spills_tiles")
+        spilled = self._spills_tiles()
         if spilled is False:
             return 0
-        stream = self.b.interval(0, self.max_cycles, "spilled_stream")
-        difference = self.streams.cycles[Tensor.O] - self.streams.end_cycles[Tensor.O]
-        self.b.imply([spilled], stream >= difference)
+        stream, own = self.b.interval(0, self.max_cycles, "spilled_stream"), self.streams.end_cycles[Tensor.O]
+        self.b.imply([spilled], stream >= self.streams.cycles[Tensor.O] - own)
         return stream
+
+    def _spills_tiles(self) -> Lit:
+        """Return whether partial sums come back from DRAM to a level."""
+        held = self.b.negated(self.v.first_consumer(MACS, Tensor.O))
+        return self.b.both([self.streams.is_spilled, held], "spills_tiles")
 
     def _stream_terms(self) -> None:
         """The streams of I and W are followed by the array's work on their last tile; O's follows that on its first.
@@ -110,10 +127,10 @@ class Latency:
         for t in (Tensor.I, Tensor.W):
             drawn = v.first_consumer(MACS, t)  # step by step: the stream advances only while the array computes
             held = b.negated(drawn)
-            after = works[t] + sum(self.waits) + self.end
+            after = works[t] + self.end
             b.imply([held], self.cycles >= streams.cycles[t] + self.moves_in[t] + after)
             self._after_first(t, held, stays[t], after)
-            b.imply([drawn], self.cycles >= self.start + streams.cycles[t] + sum(self.waits) + self.end)
+            b.imply([drawn], self.cycles >= self.start + streams.cycles[t] + self.end)
         self._output_stream(stays[Tensor.O], works[Tensor.O])
         for t in Tensor:
             self._row_buffer_terms(t, stays[t])
@@ -169,10 +186,8 @@ class Latency:
     def _is_exposed(self, t: Tensor) -> Lit:
         """Return whether one level alone stores t, with one slot."""
         v, b = self.v, self.b
-        levels = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
-        single = [m for m in levels if m is Level.ROW_BUFFER or not v.arch.hierarchy[m].double_buffered]
-        alone = [b.both([v.first_consumer(m, t), v.linked(m, MACS, t)], f"alone_{m}_{t.name}") for m in single]
-        return b.either(alone, f"alone_{t.name}") if alone else False
+        links = [[v.first_consumer(m, t), v.linked(m, MACS, t)] for m in self._levels_of_one_slot()]
+        return b.either([b.both(link, f"alone_{m}_{t.name}") for m, link in enumerate(links)], f"alone_{t.name}")
 
     def _bank_cycles(self, part: list[Tensor]) -> list[Int]:
         """Return the cycles of a bank that tensors share, in parts."""
@@ -183,7 +198,7 @@ class Latency:
         stream, own = self.streams.cycles[Tensor.O], self.streams.end_cycles[Tensor.O]
         self._at_least(self.start, stay, stream)
         held = self.b.negated(self.v.first_consumer(MACS, Tensor.O))
-        self.b.imply([held], self.cycles >= self.start + work + sum(self.waits[1:]) + stream - own + self.end)
+        self.b.imply([held], self.cycles >= self.start + work + stream - own + self.end)
 
     def _after_first(self, t: Tensor, held: Lit, stay: Int, after: Int) -> None:
         """All scans but the first follow the start; or all but the second do, which may be loaded before the start.
@@ -212,7 +227,8 @@ class Latency:
         """Return the array's cycles per tile from DRAM, rounded up.
 
         Each of n tiles but one hides at most this much, rounded down, of a load. So the cycles of all loads and the
-        rest of the array's cycles, which is at least this much, follow each other (B9).
+        rest of the array's cycles, which is at least this much, follow each other (B9). Where nothing hides the loads,
+        only the steps follow them: partial sums may return meanwhile.
         """
         if self.array is self.steps:
             return stay
@@ -220,7 +236,8 @@ class Latency:
         work = b.interval(1, self.max_cycles, f"work_{t.name}")
         b.model.add(work >= stay)
         most = self.max_cycles + b.bounds_of(self.fetches[t])[1]  # rounding up adds less than a cycle per tile
-        b.model.add(b.product([work, self.fetches[t]], f"work_all_{t.name}", most=most) >= self.array)
+        all_work = b.product([work, self.fetches[t]], f"work_all_{t.name}", most=most)
+        b.imply([self.is_hidden[t]], all_work >= self.array)
         return work
 
     def _stall_terms(self, t: Tensor, stay: Int) -> None:
@@ -255,7 +272,7 @@ class Latency:
         edges = [self.start, self.end] if rows is not None else [self._outer_edge(t)]
         if rows is None or t is Tensor.O:  # outputs stall from their first write-out on
             edges.append(min(0, last_run_excess(self.streams.dram)))
-        self._at_least(self.steps, *self.waits, waited, *edges)
+        self._at_least(self.steps, waited, *edges)
 
     def _row_buffer_terms(self, t: Tensor, stay_in_use: Int) -> None:
         """The row buffer has one slot: only the array's work on the last tile taken from it hides the next load."""
@@ -270,7 +287,7 @@ class Latency:
             if linked is False:
                 continue
             where = [linked] if t is not Tensor.O else [linked, self.b.negated(self.streams.is_spilled)]
-            exposed = [self.steps, *self.waits, stream, self._outer_edge(t)]
+            exposed = [self.steps, stream, self._outer_edge(t)]
             if consumer != MACS:
                 stay, hidden = self._hidden(t, self.compute.tile_extents(t, consumer), self.reuse.factors[t][consumer])
                 exposed.append(-hidden)
@@ -299,7 +316,7 @@ class Latency:
 
     def _row_buffer_use(self, t: Tensor, stay_in_use: Int) -> Int:
         """Return the cycles for which blocks in the row buffer are in use, without rounding up per tile; the last one
-        also where a level behind it takes its place.
+        also where a level behind it takes its place, between the moves if that level has one slot for the MACs.
         """
         v, b = self.v, self.b
         aligned = v.first_consumer(Level.ROW_BUFFER, t)
@@ -320,53 +337,7 @@ class Latency:
             size, quantity = self.traffic.moved[t]["fills" if is_copied else f"moved{consumer}"]
             width = tile_width(self.v.layer, Level.ROW_BUFFER, t)
             moved = quantity * (size * width * pace.denominator)
-            b.imply([linked], (use - stay_in_use) * pace.numerator >= moved)
+            b.imply([linked], use * pace.numerator >= moved)
+            fills = self.compute.fills_one_slot(Level.ROW_BUFFER, consumer, t)
+            b.imply([fills], (use - stay_in_use) * pace.numerator >= moved)
         return use
-
-    def _transfer_terms(self) -> None:
-        """Eq. 38: start, what passes a level's ports or the interconnect, and end follow each other."""
-        for level in self.traffic.levels:
-            for way in (READ, WRITE):
-                pace = self.compute.pace(level, way)
-                if pace is not None:
-                    self._level_term(level, way, pace)
-        self._interconnect_term()
-
-    def _level_term(self, level: int, way: int, pace: Fraction) -> None:
-        """A level's ports are busy for the bytes of each tensor over one port, and of all tensors over all ports."""
-        b = self.b
-        busy = b.interval(0, self.max_cycles, f"busy_{level}_{way}")
-        instances = self.v.used_pes if level == Level.PE else 1
-        work = busy if is_one(instances) else b.product([busy, instances], f"work_{level}_{way}")
-        loads = [self._load(level, way, t) for t in Tensor]
-        for load in loads:
-            b.model.add(work * pace.numerator >= load * pace.denominator)
-        ports = self.v.arch.hierarchy[level].ports
-        b.model.add(work * (pace.numerator * ports) >= sum(loads) * pace.denominator)
-        self._at_least(self.start, busy, self.end)
-
-    def _load(self, level: int, way: int, t: Tensor) -> Int:
-        """Return the bytes of t that a level reads or writes, under the set of levels which stores t."""
-
-        def terms(stored: Stored) -> Terms:
-            return access_terms(t, stored, self.traffic.energies.sharing).get((level, way), {})
-
-        return self.traffic.at_least_terms(t, terms, tile_width(self.v.layer, level, t), f"load_{level}_{way}_{t.name}")
-
-    def _interconnect_term(self) -> None:
-        """The interconnect is busy for all bytes that cross into or out of the array."""
-        numerator, denominator = rate(self.v.arch.pe_array.interconnect_bandwidth)
-        if not numerator:
-            return
-        b = self.b
-        loads = []
-        for t in Tensor:
-
-            def terms(stored: Stored, t: Tensor = t) -> Terms:
-                return crossing_terms(t, stored, self.traffic.energies.sharing)
-
-            width = tile_width(self.v.layer, Level.PE, t)
-            loads.append(self.traffic.at_least_terms(t, terms, width, f"crossing_{t.name}"))
-        busy = b.interval(0, self.max_cycles, "busy_interconnect")
-        b.model.add(busy * numerator >= sum(loads) * denominator)
-        self._at_least(self.start, busy, self.end)

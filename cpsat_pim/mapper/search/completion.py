@@ -33,7 +33,8 @@ from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.mapping.dataflow import classify_dataflow
-from tables.counts.cost import Cost, array_timing, cost_with
+from tables.counts.cost import Cost, cost_with
+from tables.counts.on_chip import array_timing
 from tables.counts.scans import axis_strides, step_bytes
 from tables.counts.stream import (
     ArrayTiming,

@@ -4,8 +4,9 @@ The formula gives the latency of a candidate in closed form, and the master prob
 several tensors coincide, the pipeline takes longer. So candidates that may be the best by the formula are walked.
 """
 
-from tables.counts.cost import Cost, Machine
+from tables.counts.cost import Cost
 from tables.counts.latency import with_walk
+from tables.counts.on_chip import Machine
 from tables.nest import Nest
 
 

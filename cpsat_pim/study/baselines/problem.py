@@ -13,7 +13,8 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.study.baselines.space import Space
 from cpsat_pim.workload import ConvWorkload
 from tables.counts.accesses import fetches
-from tables.counts.cost import Machine, cost_with
+from tables.counts.cost import cost_with
+from tables.counts.on_chip import Machine
 from tables.counts.walk import StreamCounts
 from tables.nest import AXES, Nest, axis_set
 
