@@ -67,9 +67,15 @@ class Prediction:
 
 
 def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
-    """Return exact counts, energy and predicted latency of a legal mapping."""
+    """Return exact counts, energy and predicted latency of a legal mapping.
+
+    The last few are kept: a search, its answer and the verification ask for those of one mapping.
+    """
     layer, arch = in_whole_units(layer, arch)
-    return _count(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
+    return _kept(
+        (layer, arch, mapping, True),
+        lambda: _count(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)),
+    )
 
 
 def predict_until(
@@ -87,11 +93,28 @@ def predict_until(
     nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
     count = _count if is_walked else _count_by_formula
     if not any(is_long(nest, t) for t in Tensor):
-        return count(nest, machine)
+        return _kept((layer, arch, mapping, is_walked), lambda: count(nest, machine))
     try:
-        return call_watched(partial(count, nest, machine), is_over)
+        watched = partial(call_watched, partial(count, nest, machine), is_over)
+        return _kept((layer, arch, mapping, is_walked), watched)
     except Stopped:
         return None
+
+
+#: What a prediction is of, and whether its latency is walked.
+_Key = tuple[ConvWorkload, PIMArchitecture, Mapping, bool]
+#: The predictions that were asked for last.
+_recent: dict[_Key, Prediction] = {}
+_MOST_RECENT = 8
+
+
+def _kept(key: _Key, count: Callable[[], Prediction]) -> Prediction:
+    """Return the prediction of a layer on a machine under a mapping, counted unless it is kept."""
+    prediction = _recent.pop(key, None) or count()
+    _recent[key] = prediction
+    while len(_recent) > _MOST_RECENT:
+        del _recent[next(iter(_recent))]
+    return prediction
 
 
 def _count(nest: Nest, machine: Machine, stop: Ints | None = None) -> Prediction:

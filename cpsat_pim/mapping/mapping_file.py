@@ -217,8 +217,8 @@ _ENTRY = Record(
 def _name_mistakes(values: Values) -> Iterator[Mistake]:
     """Yield a mistake where a layer has several mappings."""
     names = [entry.get("name") for entry in values.get("layers", ())]
-    for name in dict.fromkeys(name for name in names if name and names.count(name) > 1):
-        yield f"layers[{name}]", "there is a layer of this name already"
+    for i in (i for i, name in enumerate(names) if name and name in names[:i]):
+        yield f"layers[{i}].name", "there is a layer of this name already"
 
 
 MAPPINGS = FileKind(

@@ -21,7 +21,7 @@ _ENTRIES_AT_A_TIME = 2 * 10**6
 INFINITE = 2**60
 
 
-class TooLarge(Exception):
+class TooLarge(ValueError):
     """A table on the way would have more entries than allowed."""
 
 
@@ -68,6 +68,26 @@ class Projection:
     def values(self, given: dict[str, int]) -> dict[str, int]:
         """Return the values of all variables where the sum is least, for given values of those that were kept."""
         return _trace_back(self._order, given)
+
+
+def check_width(scopes: Sequence[Sequence[str]], sizes: dict[str, int], most_entries: int = 10**8) -> None:
+    """Check, without any table, that the elimination of factors over these variables stays within `most_entries`.
+
+    Raises:
+        TooLarge: a table would have more.
+    """
+    around: dict[str, set[str]] = {name: set() for name in sizes}
+    for name, other in ((a, b) for scope in scopes for a in scope for b in scope if a != b):
+        around[name].add(other)
+    while around:
+        variable = min(around, key=lambda name: _entries(tuple(around[name]), sizes))
+        neighbours = around.pop(variable)
+        most = _entries((*neighbours, variable), sizes)
+        if most > most_entries:
+            reason = f"eliminating {variable} takes a table of {most} entries, more than {most_entries}"
+            raise TooLarge(f"{reason}; homes of fewer dims or layouts make it smaller")
+        for name in neighbours:
+            around[name] = (around[name] | neighbours) - {name, variable}
 
 
 def minimize(factors: Sequence[Factor], sizes: dict[str, int], most_entries: int = 10**8) -> Optimum:
@@ -120,6 +140,12 @@ def add(factors: Sequence[Factor], axes: tuple[str, ...], sizes: dict[str, int])
         np.minimum(cost, INFINITE, out=cost)
         np.minimum(tie, INFINITE, out=tie)
     return Factor(variables=axes, cost=cost, tie=tie)
+
+
+def better(a: Factor, b: Factor) -> Factor:
+    """Return the entry by entry lesser (cost, tie) of two tables over the same variables."""
+    is_less = (b.cost < a.cost) | ((b.cost == a.cost) & (b.tie < a.tie))
+    return Factor(variables=a.variables, cost=np.where(is_less, b.cost, a.cost), tie=np.where(is_less, b.tie, a.tie))
 
 
 def _neighbours(factors: Sequence[Factor], variable: str) -> tuple[str, ...]:

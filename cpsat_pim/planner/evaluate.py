@@ -7,7 +7,7 @@ import numpy as np
 from attrs import field, frozen
 
 from cpsat_pim.planner.alike import content_of
-from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.array import HOST, NodeArray
 from cpsat_pim.planner.capacity import live_members
 from cpsat_pim.planner.graph import Graph, Stack
 from cpsat_pim.planner.home_tables import one_home
@@ -17,6 +17,9 @@ from cpsat_pim.planner.plan import Plan, is_joined
 from cpsat_pim.planner.step import Step
 from tables.array.counts import INJECT
 from tables.array.push import join
+
+#: The ways of the links of a mesh, in the order of counters.
+LINK_WAYS = ("east", "west", "south", "north")
 
 
 @frozen(kw_only=True)
@@ -77,6 +80,14 @@ class PlanCost:
         return sum(step.energy_fj(self.rates) for step in self.steps) + joined
 
     @property
+    def link_flits(self) -> dict[str, list[int]]:
+        """Flits over each link in the whole plan, by the node that it leaves; over a host, over the bus of each row."""
+        loads = sum((phase.loads for phase in self.phases), np.zeros((self.rates.array.nodes, 6), dtype=np.int64))
+        if self.rates.array.interconnect == HOST:
+            return {"bus": loads[:: self.rates.array.cols, 0].tolist()}
+        return {way: loads[:, i].tolist() for i, way in enumerate(LINK_WAYS)}
+
+    @property
     def peak_bytes(self) -> int:
         """Of the fullest node at any step."""
         return int(self.used_bytes.max())
@@ -97,6 +108,7 @@ class PlanCost:
             "dram_columns": sum(phase.columns for phase in phases),
             "dram_activations": sum(phase.activations for phase in phases),
             "peak_bytes": self.peak_bytes,
+            "link_flits": self.link_flits,
             "steps": [step.to_dict() for step in self.steps],
             "joins": {str(segment): phase.to_dict() for segment, phase in self.joins.items()},
         }

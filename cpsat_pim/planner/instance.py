@@ -12,7 +12,7 @@ from cpsat_pim.planner.alike import content_of
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.branches import Leaf, Parallel, find_blocks, members
 from cpsat_pim.planner.capacity import Life, least_peak_bytes, lives, most_weight_bytes
-from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, minimize, project
+from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, better, check_width, minimize, project
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan, join_phase
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
@@ -57,6 +57,8 @@ class Instance:
         self.free = space.constraints.free_region(array)
         self.homes = space.homes_of(graph, array)
         self.sizes = {name: len(homes) for name, homes in self.homes.items()}
+        if not self.space.cuts:  # branches side by side hide some of the homes
+            check_width([self.roles(task) for task in graph.tasks], self.sizes)
         self.options = self._options()
         self.parallels = list(self._parallels())
         self.width = 0
@@ -188,7 +190,7 @@ class Instance:
         ]
         hidden = {name for parallel in self.parallels for name in parallel.block.layers}
         left = [factor for name, factor in factors.items() if name not in hidden]
-        left += [_better(one.factor, other) for one, other in zip(serial, at_once, strict=True)]
+        left += [better(one.factor, other) for one, other in zip(serial, at_once, strict=True)]
         left += [] if layouts is None else [self._only(name, layouts) for name in self.homes]
         inner = {name for parallel in self.parallels for names in parallel.block.inner for name in names}
         optimum = minimize(left, {name: size for name, size in self.sizes.items() if name not in inner})
@@ -337,12 +339,6 @@ class Instance:
 def _stacks(task: LayerTask) -> list[str]:
     """Return the stacks that a layer reads (I, and what takes the place of W) and writes."""
     return [task.reads.stack, *_second(task), task.writes]
-
-
-def _better(a: Factor, b: Factor) -> Factor:
-    """Return the entry by entry lesser (cost, tie) of two tables over the same variables."""
-    is_less = (b.cost < a.cost) | ((b.cost == a.cost) & (b.tie < a.tie))
-    return Factor(variables=a.variables, cost=np.where(is_less, b.cost, a.cost), tie=np.where(is_less, b.tie, a.tie))
 
 
 def _pair(factor: Factor, at: tuple[int, ...]) -> tuple[int, int]:

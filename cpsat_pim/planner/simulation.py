@@ -8,7 +8,7 @@ from cpsat_pim.base.dims import Dim, Level
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.evaluate.cost import access_energies_fj
 from cpsat_pim.planner.array import HOST, NodeArray, Region
-from cpsat_pim.planner.evaluate import PlanCost
+from cpsat_pim.planner.evaluate import LINK_WAYS, PlanCost
 from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import TENSOR_DIMS, Digits, channel_group
 from cpsat_pim.planner.plan import LISTED, LayerPlan, Plan
@@ -56,9 +56,20 @@ def differences(graph: Graph, predicted: PlanCost, simulated: simulator.Figures)
     for key in EXACT:
         if totals[key] != getattr(simulated, key):
             lines.append(f"{key}: predicted {totals[key]}, simulated {getattr(simulated, key)}")
+    if totals["link_flits"] != (links := link_flits(predicted.rates.array, simulated)):
+        unequal = [way for way in links if totals["link_flits"].get(way) != links[way]]
+        lines.append(f"link_flits: predicted and simulated differ on some links: {', '.join(unequal)}")
     if predicted.latency_cycles != simulated.estimated_latency_cycles:
         lines.append(f"latency: predicted {predicted.latency_cycles}, estimated {simulated.estimated_latency_cycles}")
     return lines + _phase_differences(graph, predicted, simulated)
+
+
+def link_flits(array: NodeArray, simulated: simulator.Figures) -> dict[str, list[int]]:
+    """Return the simulated flits over each link, by the node that it leaves; over a host, over each row's bus."""
+    if array.interconnect == HOST:
+        return {"bus": simulated.link_flits.tolist()}
+    links = simulated.link_flits[: 4 * array.nodes].reshape(4, array.nodes)
+    return dict(zip(LINK_WAYS, links.tolist(), strict=True))
 
 
 def _phase_differences(graph: Graph, predicted: PlanCost, simulated: simulator.Figures) -> list[str]:
@@ -74,9 +85,10 @@ def _phase_differences(graph: Graph, predicted: PlanCost, simulated: simulator.F
     return lines
 
 
-def simulated_document(simulated: simulator.Figures) -> dict[str, Any]:
+def simulated_document(array: NodeArray, simulated: simulator.Figures) -> dict[str, Any]:
     """The simulated totals with the keys of the prediction, and how far the estimate of the latency is off."""
-    totals = {key: int(getattr(simulated, key)) for key in ("latency_cycles", *EXACT)}
+    totals: dict[str, Any] = {key: int(getattr(simulated, key)) for key in ("latency_cycles", *EXACT)}
+    totals["link_flits"] = link_flits(array, simulated)
     return totals | {"estimated_latency_cycles": int(simulated.estimated_latency_cycles)}
 
 

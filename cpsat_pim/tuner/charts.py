@@ -85,7 +85,7 @@ def _area(tuned: Tuned) -> Iterator[Chart]:
 def _proof(tuned: Tuned) -> Iterator[Chart]:
     """Bound and incumbent of the branch and bound on the analytic cost."""
     exact = tuned.exact
-    if exact is None or not exact.history:
+    if exact is None or exact.design is None or not exact.history:
         return
     known = [(count, bound, cost) for count, bound, cost in exact.history if math.isfinite(cost)]
     points = [*known, (exact.evaluations, exact.bound, exact.cost)]

@@ -128,16 +128,24 @@ def _bound_lines(tuned: Tuned) -> Iterator[str]:
     if exact is None:
         return
     if exact.design is None:
-        yield "bound: no machine of the space is within the area"
+        if exact.bound == math.inf:
+            yield "bound: no machine of the space is within the area"
+        else:
+            yield f"analytic optimum: no machine was found in {exact.seconds:.1f} s ({exact.evaluations:,} evaluations)"
+            yield from _gap_lines(tuned, exact.bound)
         return
     proof = "proven" if exact.is_proven else f"gap {100 * exact.gap:.2f} %"
     yield (
         f"analytic optimum ({proof}, {exact.evaluations:,} evaluations, {exact.seconds:.1f} s):"
         f" {_text(tuned.plan.task.space.values(exact.design))}: cost {exact.cost:.5g}"
     )
+    yield from _gap_lines(tuned, exact.bound)
+
+
+def _gap_lines(tuned: Tuned, bound: float) -> Iterator[str]:
     if tuned.gap is not None:
         gap = f"the best machine is within {100 * tuned.gap:.2f} % of any machine of the space"
-        yield f"bound: {exact.bound:.5g}: {gap}"
+        yield f"bound: {bound:.5g}: {gap}"
 
 
 def _run_lines(tuned: Tuned) -> Iterator[str]:

@@ -30,7 +30,9 @@ class ExactLimits:
 
 @frozen(kw_only=True)
 class ExactResult:
-    """The best design found, its cost and a bound of all costs; None and infinite if no design is within the area.
+    """The best design found, its cost and a bound of all costs; None and infinite costs if none was found.
+
+    The bound is infinite, too, if no design is within the area.
 
     `evaluations`: boxes and designs that were bounded. `history`: evaluations, bound, incumbent's cost, over time.
     """
@@ -127,7 +129,7 @@ class _Search:
 
     def _is_done(self, started: float) -> bool:
         least = self.open[0][0]
-        is_close = self.best_cost - least <= self.limits.gap * self.best_cost
+        is_close = self.best is not None and self.best_cost - least <= self.limits.gap * self.best_cost
         return is_close or time.monotonic() - started >= self.limits.time_limit
 
     def _raise(self, bound: float) -> None:

@@ -234,7 +234,7 @@ def _layer_mistakes(values: Values) -> Iterator[Mistake]:
     parameters = values.get("parameters", {})
     for i, layer in enumerate(values.get("layers", ())):
         name = layer.get("name", "")
-        at = f"layers[{name or i}]"
+        at = f"layers[{name if name and name not in earlier else i}]"
         wrong = list(_size_mistakes(layer, parameters))
         if wrong:
             yield from ((f"{at}.{key}", problem) for key, problem in wrong)
@@ -319,7 +319,7 @@ def _place_problems(name: str, after: Iterable[str], earlier: list[str]) -> Iter
     """Yield a mistake if a name is not new or is `input`, or if a layer comes after one that does not precede it."""
     if name == INPUT:
         yield "name", f"{INPUT!r} is the network's input"
-    if name in earlier:
+    if name and name in earlier:
         yield "name", "there is a layer of this name already"
     for other in after:
         if other != INPUT and other not in earlier:

@@ -35,6 +35,7 @@ import math
 import os
 import tempfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -68,6 +69,16 @@ from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, LayerShape, O, P
 
 #: The most tiles in a pass for which the best order is counted.
 _MOST_ORDERED_TILES = 2048
+#: Tiles that are counted between two looks at the time.
+_TILES_AT_ONCE = 128
+
+
+class OutOfTime(Exception):
+    """The time is up before a table is built."""
+
+
+def _never() -> bool:
+    return False
 
 
 class ShapeTable(NamedTuple):
@@ -115,10 +126,13 @@ def cache_directory() -> Path:
     return Path(os.environ.get("CPSAT_PIM_CACHE") or user_cache())
 
 
-def shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable:
+def shape_table(shape: LayerShape, t: int, width: int, dram: Dram, is_over: Callable[[], bool] = _never) -> ShapeTable:
     """Return the table of all tiles of t, from the disk if the same table was built before.
 
     `width`: bytes of an element of t in DRAM. A table that other code has built is never read.
+
+    Raises:
+        OutOfTime: `is_over` said so before the table was built.
     """
     key = hashlib.sha256(repr((digest(Path(__file__).resolve()), shape, t, width, dram)).encode()).hexdigest()
     path = cache_directory() / f"{key}.npz"
@@ -127,7 +141,7 @@ def shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable
             return ShapeTable(tuple(int(d) for d in stored["dims"]), *(stored[name] for name in ShapeTable._fields[1:]))
     except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):
         pass  # not built yet, or unreadable: build it
-    table = build_shape_table(shape, t, width, dram)
+    table = build_shape_table(shape, t, width, dram, is_over)
     _store(path, table)
     return table
 
@@ -146,8 +160,14 @@ def _store(path: Path, table: ShapeTable) -> None:
         return
 
 
-def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable:
-    """Build the table that `shape_table` returns."""
+def build_shape_table(
+    shape: LayerShape, t: int, width: int, dram: Dram, is_over: Callable[[], bool] = _never
+) -> ShapeTable:
+    """Build the table that `shape_table` returns.
+
+    Raises:
+        OutOfTime: as there.
+    """
     dims = tuple(d for d in range(8) if d not in IRRELEVANT[t] and shape.bounds[d] > 1)
     choices = [divisors(shape.bounds[d]) for d in dims]
     grid = tuple(len(c) for c in choices)
@@ -157,7 +177,7 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
     parts = []
     for strided in (False, True) if can_be_strided(shape, t) else (False,):
         for layout in range(2):
-            counts = _counted(shape, t, width, dram, AXES[t][layout], every, strided)
+            counts = _counted(shape, t, width, dram, AXES[t][layout], every, strided, is_over)
             activations = _activations(shape, t, dram, grid, every, counts)
             ordered = _ordered(shape, t, width, dram, AXES[t][layout], every, activations[0], counts[:, CLOSED])
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
@@ -180,7 +200,7 @@ def can_be_strided(shape: LayerShape, t: int) -> bool:
 
 
 def _counted(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], extents: Ints,
-             strided: bool) -> Ints:  # fmt: skip
+             strided: bool, is_over: Callable[[], bool]) -> Ints:  # fmt: skip
     """Return int[n, 14]: the counts of `tables.bounds.positions` of tiles with `extents` int[n, 8]."""
     strides, size = axis_strides(shape, t, axes, width)
     boxes = np.stack([extents[:, a] if strided else axis_box(shape, t, extents, a) for a in axes], axis=1)
@@ -195,8 +215,49 @@ def _counted(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int,
     pitches = np.array(list(strides.values())) * np.array(paces)
     dram = dram if dram.is_open else dram._replace(banks=1)  # which bank is closed does not matter
     rows = -(-size // dram.row_bytes)
-    counts = count_tiles(boxes[order], pitches, width, trips[order], steps[order], rows, dram)
-    return counts[np.argsort(order)]
+    of = _Tiles(boxes[order], pitches, width, trips[order], steps[order], rows, dram)
+    return _count(of, is_over)[np.argsort(order)]
+
+
+class _Tiles(NamedTuple):
+    """What `count_tiles` counts the scans of: its arguments."""
+
+    boxes: Ints
+    pitches: Ints
+    width: int
+    trips: Ints
+    steps: Ints
+    rows: int
+    dram: Dram
+
+    def key(self) -> bytes:
+        """Return a digest of all of it."""
+        arrays = (self.boxes, self.pitches, self.trips, self.steps)
+        content = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+        return hashlib.sha256(repr((len(self.boxes), self.width, self.rows, self.dram)).encode() + content).digest()
+
+
+#: The counts that were made last. Outputs of a layer are the inputs of the next one, and layers repeat tensors.
+_recent: dict[bytes, Ints] = {}
+_MOST_RECENT = 32
+
+
+def _count(of: _Tiles, is_over: Callable[[], bool]) -> Ints:
+    """Return the counts of `count_tiles`, made unless they are kept."""
+    key = of.key()
+    if key not in _recent:
+        counts = list[Ints]()
+        for begin in range(0, len(of.boxes), _TILES_AT_ONCE):
+            if is_over():
+                raise OutOfTime
+            some = slice(begin, begin + _TILES_AT_ONCE)
+            counts.append(
+                count_tiles(of.boxes[some], of.pitches, of.width, of.trips[some], of.steps[some], of.rows, of.dram)
+            )
+        _recent[key] = np.concatenate(counts)
+        while len(_recent) > _MOST_RECENT:
+            del _recent[next(iter(_recent))]
+    return _recent[key]
 
 
 def _activations(shape: LayerShape, t: int, dram: Dram, grid: tuple[int, ...], extents: Ints,

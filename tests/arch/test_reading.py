@@ -251,6 +251,7 @@ def test_file_may_extend_a_file_beside_it_and_that_another(write, tmp_path):
     ("text", "message"),
     [
         ("extends: hbm-pin", "2:10: extends: unknown architecture 'hbm-pin'; did you mean 'hbm-pim'?; "),
+        ("extends: hbm-pin\nhierarchy: {PE: {entries: 8}}", "2:10: extends: unknown architecture 'hbm-pin'; did you"),
         ("extends: none.yaml", "2:10: extends: none.yaml: cannot be read: No such file or directory"),
         ("extends: mine.yaml", "2:10: extends: mine.yaml: extends itself: mine.yaml -> mine.yaml"),
         ("extends: 5", "2:10: extends: must be text (got 5)"),

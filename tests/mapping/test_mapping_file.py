@@ -195,8 +195,8 @@ def test_mistake_in_a_mapping_names_its_place(write, text, message):
         (
             f"{HEAD}    temporal: {{}}\n{STORED}- name: a\n  mapping: 3\n",
             [
-                "map.yaml:7:3: layers[a]: there is a layer of this name already",
-                "map.yaml:8:12: layers[a].mapping: must be a mapping of fields (got 3)",
+                "map.yaml:7:9: layers[1].name: there is a layer of this name already",
+                "map.yaml:8:12: layers[1].mapping: must be a mapping of fields (got 3)",
             ],
         ),
         (

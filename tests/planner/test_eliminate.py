@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
-from cpsat_pim.planner.eliminate import INFINITE, Factor, TooLarge, minimize
+from cpsat_pim.planner.eliminate import INFINITE, Factor, TooLarge, check_width, minimize
 
 
 @st.composite
@@ -98,3 +98,14 @@ def test_table_that_is_too_large_is_refused():
     factor = Factor(variables=("a", "b", "c"), cost=np.zeros((10,) * 3, int), tie=np.zeros((10,) * 3, int))
     with pytest.raises(TooLarge, match=r"^eliminating a takes a table of 1000 entries, more than 999$"):
         minimize([factor], dict.fromkeys("abc", 10), most_entries=999)
+
+
+@given(problem=problems())
+def test_width_is_known_before_any_table(problem):
+    """What is within the widest table on the way is allowed, and one entry fewer is refused."""
+    factors, sizes = problem
+    width, scopes = minimize(factors, sizes).width, [factor.variables for factor in factors]
+    check_width(scopes, sizes, width)
+    if width > 1:
+        with pytest.raises(TooLarge, match=rf"takes a table of \d+ entries, more than {width - 1}; homes"):
+            check_width(scopes, sizes, width - 1)

@@ -41,3 +41,11 @@ def test_node_program_is_useful_below_what_a_solved_option_costs_at_the_same_hom
         best = np.flatnonzero(np.array(lower) == min(lower))
         solved = values[0].value + moved(0, at)
         assert options.useful_below(at) in {solved - moved(int(i), at) for i in best}
+        # The option to solve next: the least bound of those without a mapping, if it is below the solved one.
+        others = [i for i in range(1, len(values)) if lower[i] < solved and not values[i].is_solved]
+        found = options.alternative(at)
+        if not others:
+            assert found is None
+            continue
+        next_ones = [i for i in others if lower[i] == min(lower[j] for j in others)]
+        assert found in [(options.rows[i].program[0], solved - moved(i, at)) for i in next_ones]

@@ -47,6 +47,13 @@ def test_optimum_is_that_of_trying_all(limit_mm2: float | None, powers: tuple[fl
     assert space.fits(found.design)
 
 
+def test_a_gap_is_one_to_a_machine() -> None:
+    """A search that may stop at a gap does not stop before it has found a machine."""
+    found = best_hardware(SPACE, COST, ExactLimits(gap=0.9))
+    assert found.design is not None
+    assert found.gap <= 0.9
+
+
 @pytest.mark.parametrize("limit_mm2", [0.45, 0.9, None])
 @pytest.mark.parametrize("name", ["bounds", pytest.param("plan", marks=pytest.mark.slow)])
 def test_optimum_by_plans_is_that_of_trying_all(name: str, limit_mm2: float | None) -> None:

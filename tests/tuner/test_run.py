@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,6 +157,17 @@ def test_best_and_bound_are_told(plan: TunePlan) -> None:
     rows = trial_rows(tuned)
     assert len(rows) == 9
     assert min(row["cost"] for row in rows) == rows[-1]["least_cost"]
+
+
+def test_a_bound_that_ran_out_of_time_does_not_deny_that_machines_fit(plan: TunePlan) -> None:
+    """The text gives the bound that there is, says that no optimum was found, and draws no curve of none."""
+    tuned = tune(evolve(plan, trials=2, methods=["random"]), limits=ExactLimits())
+    exact = tuned.exact
+    assert exact is not None
+    text = format_tuned(evolve(tuned, exact=evolve(exact, design=None, cost=math.inf)))
+    assert "no machine was found in" in text
+    assert "within the area" not in text
+    assert f"bound: {exact.bound:.5g}" in text
 
 
 def test_share_within_the_area_is_counted(space: HardwareSpace) -> None:

@@ -107,7 +107,7 @@ def test_totals_count_repeated_layers_and_exclude_activations(write):
         ("- {P: 1}", "3:3: layers[0].name: is missing"),
         ("- {name: a}\n- {name: 5}", "4:10: layers[1].name: must be text (got 5)"),
         ("- {name: input}", "3:10: layers[input].name: 'input' is the network's input"),
-        ("- {name: a}\n- {name: a}", "4:10: layers[a].name: there is a layer of this name already"),
+        ("- {name: a}\n- {name: a}", "4:10: layers[1].name: there is a layer of this name already"),
         ("- {name: a, after: [b]}\n- {name: b}", "3:20: layers[a].after: no earlier layer is named 'b'"),
         ("- {name: a, after: [a]}", "3:20: layers[a].after: no earlier layer is named 'a'"),
         (
@@ -165,6 +165,19 @@ def test_mistake_in_a_layer_names_place_layer_and_key(write, layers, message):
 def test_mistake_in_a_file_is_one_line(write, text, message):
     """Whatever the file contains, the message names the file and the mistake."""
     assert complaint(write(text)) == f"net.yaml:{message}"
+
+
+def test_mistakes_of_layers_of_one_name_are_told_where_they_are(write):
+    """Of a formula, which is read later than other values, too; an item that is no layer has no name to complain of."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_network(write("version: 1\nname: n\nlayers:\n- {name: a, K: x}\n- {name: a, K: 2}\n- no\n- {K: y}\n"))
+    assert [line.partition(".yaml:")[2] for line in str(caught.value).splitlines()] == [
+        "4:16: layers[a].K: must be a positive integer (got x)",
+        "5:10: layers[1].name: there is a layer of this name already",
+        "6:3: layers[2]: must be a mapping of fields (got no)",
+        "7:3: layers[3].name: is missing",
+        "7:7: layers[3].K: must be a positive integer (got y)",
+    ]
 
 
 def test_all_mistakes_of_a_file_are_told_at_once(write):

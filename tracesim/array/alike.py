@@ -6,12 +6,10 @@ on the numbers of layers and tensors. Whatever the simulator looks at is part of
 
 from typing import Any
 
-import numpy as np
-
 from tracesim.array.inputs import Case
 from tracesim.array.network import Reading
 from tracesim.array.outputs import finished_sum
-from tracesim.array.records import Plan
+from tracesim.array.records import Plan, by_value
 
 
 def content_of(case: Case, number: int) -> Any:
@@ -51,13 +49,6 @@ def _placed(case: Case, tensor: int) -> Any:
 
 def _stack(case: Case, stack: int) -> Any:
     return case.plan.homes[stack], case.network.stack_shapes[stack], case.network.widths[stack]
-
-
-def by_value(one: Any) -> Any:
-    """Return a value made of tuples and arrays so that equal ones are equal keys."""
-    if isinstance(one, np.ndarray):
-        return one.shape, one.tobytes()
-    return tuple(map(by_value, one)) if isinstance(one, list | tuple) else one
 
 
 def alone_in(plan: Plan, segment: int) -> int | None:

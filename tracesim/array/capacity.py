@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracesim.array.alike import by_value, home_content
+from tracesim.array.alike import home_content
 from tracesim.array.areas import elements, meet
 from tracesim.array.flows import HOST, OUTPUT, Phase, flows_of
 from tracesim.array.inputs import Case, node_inputs, node_output, step_places, weight_replicas
@@ -12,7 +12,7 @@ from tracesim.array.needs import member_area
 from tracesim.array.network import read_tensors
 from tracesim.array.outputs import finished_sum, held_pieces
 from tracesim.array.parts import split
-from tracesim.array.records import C, Ints
+from tracesim.array.records import C, Ints, by_value
 
 
 class Life(NamedTuple):

@@ -1,7 +1,9 @@
 """The phases before a layer is computed: its weights and its inputs come to the nodes (section 5, 1 and 2)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from tracesim.array.areas import Area, Range, elements, meet
 from tracesim.array.flows import INPUT, PULL, WEIGHT, WEIGHTS, Access, Flow, Phase
@@ -16,8 +18,16 @@ from tracesim.array.needs import (
 )
 from tracesim.array.network import Network, derive_network
 from tracesim.array.parts import Place, places, rotated, sharing_sets, tour_of
-from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q, checked_plan
+from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q, by_value, checked_plan
 from tracesim.array.scan import Layout, layout_of, scan_area, scan_bytes
+
+
+class Spots(NamedTuple):
+    """Home boxes of a stack as arrays: `nodes` int64[homes] in order, `first`, `behind` int64[homes, 4] by axis."""
+
+    nodes: Ints
+    first: Ints
+    behind: Ints
 
 
 class Case(NamedTuple):
@@ -27,14 +37,26 @@ class Case(NamedTuple):
     network: Network
     homes: dict[int, dict[int, Area]]
     layouts: dict[int, Layout]
+    spots: dict[int, Spots]
 
 
 def build_case(plan: Plan) -> Case:
     """Return the plan with what follows from it; ValueError where it is none."""
     network = derive_network(checked_plan(plan))
-    homes = {stack: home_areas(plan, network, stack) for stack in network.stacks}
+    known: dict[Any, dict[int, Area]] = {}
+    homes = {}
+    for stack in network.stacks:
+        key = _home_key(plan, network, stack)
+        homes[stack] = known[key] = known.get(key) or home_areas(plan, network, stack)
     layouts = {stack: layout_of(home) for stack in network.stacks if (home := plan.homes[stack]) is not None}
-    return Case(plan, network, homes, layouts)
+    spots = {key: _spots(some) for key, some in known.items()}
+    by_stack = {stack: spots[_home_key(plan, network, stack)] for stack in network.stacks}
+    return Case(plan, network, homes, layouts, by_stack)
+
+
+def _home_key(plan: Plan, network: Network, stack: int) -> Any:
+    """Return what the home boxes of a stack depend on, by value."""
+    return by_value((plan.homes[stack], network.stack_shapes[stack]))
 
 
 def step_places(case: Case, number: int) -> list[Place]:
@@ -137,7 +159,7 @@ def _pull_set(
     tour = tour_of([place.node for place in members], case.plan.array.cols, tours)
     layout, width = case.layouts[reading.stack], case.network.widths[reading.stack]
     flows, accesses = [], []
-    for owner, home in candidates(case.homes[reading.stack], needed):
+    for owner, home in candidates(case, reading.stack, needed):
         part = meet(needed, home)
         path = _pull_path(case.plan, owner, tour)
         if part.c and len(path) > 1:
@@ -148,18 +170,22 @@ def _pull_set(
     return flows, accesses
 
 
-def candidates(homes: dict[int, Area], wanted: Area) -> list[tuple[int, Area]]:
-    """Return the nodes, in order, whose home box may meet an area, with that box."""
+def candidates(case: Case, stack: int, wanted: Area) -> list[tuple[int, Area]]:
+    """Return the nodes, in order, whose home box may meet an area of a stack, with that box."""
     if not wanted.c:
         return []
-    around = (wanted.n, (wanted.c[0][0], wanted.c[-1][1]), wanted.y, wanted.x)
-    return [(node, home) for node, home in sorted(homes.items()) if _may_meet(home, around)]
+    spots, around = case.spots[stack], (wanted.n, (wanted.c[0][0], wanted.c[-1][1]), wanted.y, wanted.x)
+    first, behind = np.array(around, np.int64).T
+    may_meet = ((spots.first < behind) & (first < spots.behind)).all(axis=1)
+    homes = case.homes[stack]
+    return [(node, homes[node]) for node in spots.nodes[may_meet].tolist()]
 
 
-def _may_meet(home: Area, around: tuple[Range, Range, Range, Range]) -> bool:
-    """Whether a home box and ranges around an area overlap along each axis."""
-    own = (home.n, home.c[0], home.y, home.x)
-    return all(a[0] < b[1] and b[0] < a[1] for a, b in zip(own, around, strict=True))
+def _spots(homes: dict[int, Area]) -> Spots:
+    nodes = sorted(homes)
+    ranges = [(home.n, home.c[0], home.y, home.x) for home in map(homes.__getitem__, nodes)]
+    table = np.array(ranges, np.int64).reshape(len(nodes), 4, 2)
+    return Spots(np.array(nodes, np.int64), table[:, :, 0], table[:, :, 1])
 
 
 def _pull_path(plan: Plan, owner: int, tour: list[int]) -> tuple[int, ...]:

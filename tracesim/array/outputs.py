@@ -155,7 +155,7 @@ def _push_piece(case: Case, number: int, piece: Piece) -> tuple[list[Flow], list
     stack, width = case.network.members[number + 1].stack, case.network.widths[number + 1]
     layout, dram = case.layouts[stack], case.plan.dram
     flows, accesses = [], []
-    for node, home in candidates(case.homes[stack], piece.part):
+    for node, home in candidates(case, stack, piece.part):
         part = meet(piece.part, home)
         if part.c and node != piece.node:
             flows.append(Flow((piece.node, node), elements(part) * width, OUTPUT, part))
@@ -172,7 +172,7 @@ def _push_pooled(case: Case, number: int, piece: Piece) -> tuple[list[Flow], lis
     layout, dram = case.layouts[stack], case.plan.dram
     accesses = [Access((piece.node,), False, scan_area(piece.part, piece.part, layout, width, dram))]
     flows, pooled = [], pooled_area(piece.part, pool)
-    for node, home in candidates(case.homes[stack], pooled):
+    for node, home in candidates(case, stack, pooled):
         part = meet(pooled, home)
         if part.c:
             count = scan_area(part, home, layout, width, dram)

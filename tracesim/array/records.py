@@ -150,6 +150,13 @@ def digits(*pairs: tuple[int, int]) -> Ints:
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
+def by_value(one: Any) -> Any:
+    """Return a value made of tuples and arrays so that equal ones are equal keys."""
+    if isinstance(one, np.ndarray):
+        return one.shape, one.tobytes()
+    return tuple(map(by_value, one)) if isinstance(one, list | tuple) else one
+
+
 def checked_plan(plan: Plan) -> Plan:
     """Return the plan; ValueError where a record of it is not what the simulator reads."""
     _require_positive("Array", plan.array, "rows cols flit_bytes local_port_flits")

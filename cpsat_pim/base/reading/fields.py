@@ -114,7 +114,7 @@ class Either:
 
 @frozen
 class Listing:
-    """A list of records; paths in messages call an item by its name if it has one.
+    """A list of records; paths in messages call an item by its name if it has one that no earlier one has.
 
     In a file that extends another, a mapping changes the items that it names (`nodes.merge_nodes`). `names` are the
     fixed names of the items, if they have such.
@@ -134,8 +134,11 @@ class Listing:
         return tuple({} if item is WRONG else item for item in read)
 
     def _labelled(self, node: yaml.SequenceNode) -> Iterator[tuple[str, yaml.Node]]:
+        seen = {""}
         for i, item in enumerate(node.value):
-            yield (not self.names and name_of(item)) or str(i), item
+            name = "" if self.names else name_of(item)
+            yield str(i) if name in seen else name, item
+            seen.add(name)
 
     def schema(self, partial: bool = False) -> Schema:
         """Return the schema of a list, or of a mapping of changes."""

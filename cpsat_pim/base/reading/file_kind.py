@@ -11,11 +11,12 @@ from typing import Any
 import yaml
 from attrs import define, evolve, field
 
-from cpsat_pim.base.reading.fields import Field, Record, Value, WithoutHead
+from cpsat_pim.base.reading.fields import Field, Listing, Record, Value, WithoutHead
 from cpsat_pim.base.reading.nodes import (
     FileMistakes,
     from_plain,
     hint,
+    mapping_like,
     merge_nodes,
     pairs_of,
     text_of,
@@ -161,7 +162,7 @@ class FileKind:
         except ValueError as error:
             for line in str(error).splitlines():
                 reader.complain(node, "extends", line)
-            return root
+            return self._without_changes(root)
         if not isinstance(base, yaml.MappingNode):
             reader.complain(base, "", "must be a mapping of fields")
             return root
@@ -170,3 +171,10 @@ class FileKind:
         merged = merge_nodes(kept, root, self.item_names, reader.complain)
         assert isinstance(merged, yaml.MappingNode)
         return merged
+
+    def _without_changes(self, root: yaml.MappingNode) -> yaml.MappingNode:
+        """Return a root without the changes to lists of a file that cannot be read: whether they fit is not known."""
+        fields = self.record.fields
+        lists = {name for name in fields if isinstance(fields[name].kind, Listing)}
+        pairs = [(key, value) for key, value in root.value if key.value not in lists or value.id == "sequence"]
+        return mapping_like(pairs, root)

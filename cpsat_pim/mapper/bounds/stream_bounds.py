@@ -1,7 +1,7 @@
 """Lower bounds on a tensor's DRAM stream that hold for every mapping, and the layer's shape tables."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -93,7 +93,13 @@ def turned_rows(layer: ConvWorkload, row_bytes: int, table: ShapeTable) -> Ints:
     return np.asarray(turned)
 
 
-def build_tables(layer: ConvWorkload, arch: PIMArchitecture) -> list[ShapeTable]:
-    """Return the layer's shape tables for I, W, O."""
+def build_tables(
+    layer: ConvWorkload, arch: PIMArchitecture, is_over: Callable[[], bool] = lambda: False
+) -> list[ShapeTable]:
+    """Return the layer's shape tables for I, W, O.
+
+    Raises:
+        OutOfTime: `is_over` said so before they were built.
+    """
     dram = to_machine(arch).dram
-    return [shape_table(to_shape(layer), t, layer.width_bytes[t], dram) for t in Tensor]
+    return [shape_table(to_shape(layer), t, layer.width_bytes[t], dram, is_over) for t in Tensor]

@@ -256,7 +256,8 @@ class TileBounds:
         """
         parameters, spatial_bounds = self.parameters, self.spatial_bounds
         costs, kinds = self.figures.with_vectors(vectors)
-        found, least = np.zeros((parameters.kept_tiles, 18), np.int64), np.full(len(vectors), INFINITE_COST)
+        # Not zeros: clearing so many rows for a few took as long as bounding the tiles.
+        found, least = np.empty((parameters.kept_tiles, 18), np.int64), np.full(len(vectors), INFINITE_COST)
         cycles = spatial_bounds.min_latency(vectors, vectors[:, IN_PE][:, [Tensor.I, Tensor.W]].max(axis=1) > 0)
         goal, dram_loops = self._trial_objective(trial_bound), self.dram_loops
         is_aligned, allowed = spatial_bounds.restriction.subspace.is_aligned, self._max_tiles(margin)

@@ -15,6 +15,7 @@ import attrs
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.mapper.result.layer import Predicted
@@ -35,6 +36,7 @@ from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.constraints import check_constraints_fit
 from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
+from tables.bounds.shapes import OutOfTime
 
 
 def solve_layer(
@@ -109,7 +111,13 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
         state.start_from(state.request.start)
     if check_constraints_fit(state.layer, state.request.constraints):
         return []
-    state.tables = build_tables(state.layer, state.arch)
+    try:
+        # What is soon built is built: without tables there are only the mappings that take no search.
+        latest = state.request.time_limit + state.parameters.table_seconds
+        state.tables = build_tables(state.layer, state.arch, lambda: state.is_stopped or state.seconds > latest)
+    except OutOfTime:
+        _end_without_tables(state)
+        return []
     state.statistics["table_seconds"] = round(state.seconds, 3)
     searches = _open_searches(state)
     if state.known_bound:
@@ -138,10 +146,27 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
     on_progress(_progress(state, searches))
 
 
+def _end_without_tables(state: SearchState) -> None:
+    """End with a mapping that is built without a search, and with the bound of spatial mappings (B1)."""
+    bounds = [
+        SpatialBounds(state.layer, state.arch, state.objective, restriction).lower_bound
+        for restriction in _restrictions(state)
+    ]
+    least = min((bound for bound in bounds if bound is not None), default=None)
+    if least is not None:
+        state.known_bound = max(state.known_bound, least)
+        _construct_mapping(state)
+
+
 def _open_searches(state: SearchState) -> list[SubspaceSearch]:
     """Return a search for each assignment to banks, each tensor that may be fetched by most loops where tensors share a
     bank, and each subspace that is not empty by its constraints.
     """
+    return [SubspaceSearch(state, restriction) for restriction in _restrictions(state)]
+
+
+def _restrictions(state: SearchState) -> list[Restriction]:
+    """Return what these searches are restricted to."""
     request = state.request
     restrictions = [
         Restriction(
@@ -156,7 +181,7 @@ def _open_searches(state: SearchState) -> list[SubspaceSearch]:
         for most_fetched in most_fetched_tensors(state.arch, banks)
         for subspace in Subspace
     ]
-    return [SubspaceSearch(state, restriction) for restriction in restrictions if not restriction.is_empty]
+    return [restriction for restriction in restrictions if not restriction.is_empty]
 
 
 def _seconds_without_incumbent(state: SearchState) -> float:

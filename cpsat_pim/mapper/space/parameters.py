@@ -116,6 +116,8 @@ class SearchParameters:
     without_incumbent_share: float = _number(0.5, share)
     #: or so many seconds, if that is less.
     without_incumbent_seconds: float = _number(30.0, not_negative_real)
+    #: Seconds past the time limit after which shape tables are given up.
+    table_seconds: float = _number(0.3, not_negative_real)
     #: Seconds of the CPU, past the time limit, for the exact count of a mapping that is built without a search.
     built_seconds: float = _number(0.5, not_negative_real)
     #: Seconds for any mapping at all, and of one solve for it. Kept short: they may lie past the time limit.

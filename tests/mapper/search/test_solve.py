@@ -1,5 +1,6 @@
 """The solver's parameters may be others, and the optimum is the same."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
+from tables.bounds.shapes import OutOfTime
 from tests.cross.test_solver_against_enumeration import CASES
 from tests.mapping.check.mappings import build_mapping
 
@@ -221,3 +223,24 @@ def test_any_mapping_is_sought_in_all_subspaces_below_one_trial_bound_after_the_
     ]
     _find_any_mapping(cast(list[SubspaceSearch], searches))
     assert tried == [(0, None), (1, None), (0, DEFAULTS.any_steps[0]), (1, DEFAULTS.any_steps[0])]
+
+
+@pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
+def test_without_tables_there_is_a_mapping_and_a_bound(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the time ends before the shape tables are built: the bound is no more than the optimum."""
+    layer, arch = CASES["strided"]
+    request = SolveRequest(objective=Objective.named(kind), time_limit=60)
+    optimum = solve_layer(layer, arch, request)
+    asked: list[bool] = []
+
+    def give_up(layer: ConvWorkload, arch: PIMArchitecture, is_over: Callable[[], bool]) -> None:
+        asked.append(is_over())
+        raise OutOfTime
+
+    monkeypatch.setattr("cpsat_pim.mapper.search.solve.build_tables", give_up)
+    ended = solve_layer(layer, arch, attrs.evolve(request, time_limit=0))
+    assert ended.status in (Status.FEASIBLE, Status.OPTIMAL)
+    assert ended.mapping is not None
+    assert check_mapping(layer, arch, ended.mapping) == []
+    assert 0 < ended.bound <= optimum.objective_value <= ended.objective_value
+    assert asked[0] is False  # tables that are soon built are built

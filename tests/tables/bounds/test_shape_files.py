@@ -35,6 +35,39 @@ def test_table_is_read_back_and_never_stale(tmp_path: Path, monkeypatch: pytest.
         assert np.array_equal(repaired.first_activations, built.first_activations)
 
 
+def test_building_ends_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is looked at between groups of tiles, however small, and groups change nothing."""
+    shape = to_shape(ConvWorkload(P=6, R=3, C=4, K=4))
+    whole = shapes.build_shape_table(shape, 0, 1, DRAM)
+    monkeypatch.setattr(shapes, "_TILES_AT_ONCE", 5)
+    monkeypatch.setattr(shapes, "_recent", {})
+    looks: list[int] = []
+    parts = shapes.build_shape_table(shape, 0, 1, DRAM, lambda: len(looks) > 99 or bool(looks.append(0)))
+    assert all(np.array_equal(a, b) for a, b in zip(whole, parts, strict=True))
+    assert len(looks) == 2 * -(-len(whole.extents) // 2 // 5)  # two layouts
+    monkeypatch.setattr(shapes, "_recent", {})
+    with pytest.raises(shapes.OutOfTime):
+        shapes.build_shape_table(shape, 0, 1, DRAM, lambda: True)
+
+
+def test_tensors_alike_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outputs of a layer as the next one's inputs; not another width, nor other tiles of as many bytes."""
+    counted: list[int] = []
+    count = shapes.count_tiles
+    monkeypatch.setattr(shapes, "_recent", {})
+    monkeypatch.setattr(shapes, "count_tiles", lambda *of: (counted.append(len(of[0])), count(*of))[1])
+    before = to_shape(ConvWorkload(P=6, Q=4, C=2, K=4))
+    after = to_shape(ConvWorkload(P=6, Q=4, C=4, K=3))
+    outputs = shapes.build_shape_table(before, 2, 1, DRAM)
+    assert len(counted) == 2  # two layouts
+    inputs = shapes.build_shape_table(after, 0, 1, DRAM)
+    assert len(counted) == 2
+    assert np.array_equal(inputs.columns, outputs.columns)
+    shapes.build_shape_table(after, 0, 2, DRAM)
+    shapes.build_shape_table(to_shape(ConvWorkload(P=4, Q=6, C=4, K=3)), 0, 1, DRAM)
+    assert len(counted) == 6
+
+
 def test_key_depends_on_the_sources_of_several_folders() -> None:
     """Tables are built by kernels of several folders of the package; a change in any of them voids the files."""
     read = {path.relative_to(Path(tables.__file__).parent).as_posix() for path in sources(Path(shapes.__file__))}
