@@ -280,7 +280,9 @@ class Latency:
         if aligned is False:
             return
         stream = self.streams.cycles[t]
-        use = self._row_buffer_use(t, stay_in_use)
+        links = [c for c in (Level.GLOBAL_BUFFER, Level.PE) if self.v.linked(Level.ROW_BUFFER, c, t) is not False]
+        taken: dict[int, tuple[Int, Int]] = {c: self._hidden(t, c) for c in links}
+        use = self._row_buffer_use(t, stay_in_use, {c: stay for c, (stay, _) in taken.items()})
         self.b.imply([aligned], self.cycles >= stream + use + self._outer_edge(t))
         for consumer in (Level.GLOBAL_BUFFER, Level.PE, MACS):
             linked = self.v.linked(Level.ROW_BUFFER, consumer, t)
@@ -289,7 +291,7 @@ class Latency:
             where = [linked] if t is not Tensor.O else [linked, self.b.negated(self.streams.is_spilled)]
             exposed = [self.steps, stream, self._outer_edge(t)]
             if consumer != MACS:
-                stay, hidden = self._hidden(t, self.compute.tile_extents(t, consumer), self.reuse.factors[t][consumer])
+                stay, hidden = taken[consumer]
                 exposed.append(-hidden)
                 self._exposed_block_misses(t, where, stay)
             self.b.imply(where, self.cycles >= sum(exposed))
@@ -305,18 +307,21 @@ class Latency:
         """Return the start for O, the end for I and W: the edge that t's own first or last load is not part of."""
         return self.start if t is Tensor.O else self.end
 
-    def _hidden(self, t: Tensor, extents: list[Int], reuse: Int) -> tuple[Int, Int]:
+    def _hidden(self, t: Tensor, consumer: Level) -> tuple[Int, Int]:
         """Return the steps on a tile taken from the row buffer, and those on the last tile of every block together."""
         b, steps = self.b, self.steps
-        taken = self.compute.fetches(t, extents, reuse, "taken")
+        extents = self.compute.tile_extents(t, consumer)
+        taken = self.compute.fetches(t, extents, self.reuse.factors[t][consumer], "taken")
         loads = self.compute.fetches(t, self.v.e2, self.reuse.factors[t][Level.ROW_BUFFER], "loads")
         stay = b.interval(1, b.bounds_of(steps)[1], f"inner_stay_{t.name}")
         b.equal_product(steps, [stay, taken])
         return stay, b.product([stay, loads], f"hidden_{t.name}", most=b.bounds_of(steps)[1])
 
-    def _row_buffer_use(self, t: Tensor, stay_in_use: Int) -> Int:
-        """Return the cycles for which blocks in the row buffer are in use, without rounding up per tile; the last one
-        also where a level behind it takes its place, between the moves if that level has one slot for the MACs.
+    def _row_buffer_use(self, t: Tensor, stay_in_use: Int, stays: dict[int, Int]) -> Int:
+        """Return the cycles for which blocks in the row buffer are in use, without rounding up per tile.
+
+        Behind the moves the last tile taken is in use, `stays` by level. If that level has one slot for the MACs, so is
+        all of the last block, between the moves.
         """
         v, b = self.v, self.b
         aligned = v.first_consumer(Level.ROW_BUFFER, t)
@@ -326,10 +331,8 @@ class Latency:
         b.imply([v.linked(Level.ROW_BUFFER, MACS, t)], use >= self.steps)
         way = WRITE if t is Tensor.O else READ
         pace = self.compute.pace(Level.ROW_BUFFER, way)
-        for consumer in (Level.GLOBAL_BUFFER, Level.PE):
+        for consumer, stay in stays.items():
             linked = v.linked(Level.ROW_BUFFER, consumer, t)
-            if linked is False:
-                continue
             b.imply([linked], use >= stay_in_use)
             if pace is None:
                 continue
@@ -337,7 +340,7 @@ class Latency:
             size, quantity = self.traffic.moved[t]["fills" if is_copied else f"moved{consumer}"]
             width = tile_width(self.v.layer, Level.ROW_BUFFER, t)
             moved = quantity * (size * width * pace.denominator)
-            b.imply([linked], use * pace.numerator >= moved)
+            b.imply([linked], (use - stay) * pace.numerator >= moved)
             fills = self.compute.fills_one_slot(Level.ROW_BUFFER, consumer, t)
             b.imply([fills], (use - stay_in_use) * pace.numerator >= moved)
         return use
