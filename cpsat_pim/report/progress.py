@@ -29,6 +29,8 @@ class LiveProgress:
         """Set the objective's name `kind` and the number of distinct layers `total`."""
         stream = stream or sys.stderr
         self._kind, self._total, self._began = kind, total, time.monotonic()
+        #: When the first layer was begun: kernels may be compiled before.
+        self._layers_began: float | None = None
         self._latest: dict[str, Progress] = {}
         self._lock = threading.Lock()
         self._shown: Live | LogLines = LogLines(self._line, stream)
@@ -49,6 +51,8 @@ class LiveProgress:
     def report(self, progress: Progress) -> None:
         """Store the latest progress of a layer; the display refreshes by itself."""
         with self._lock:
+            if self._layers_began is None:
+                self._layers_began = time.monotonic() - progress.seconds
             self._latest.pop(progress.layer, None)
             self._latest[progress.layer] = progress
 
@@ -84,15 +88,17 @@ class LiveProgress:
     def _line(self) -> str:
         """Return the state as a line: layers begun and proven, time spent and left, and the latest layer."""
         with self._lock:
-            latest = list(self._latest.values())
-        spent = time.monotonic() - self._began
-        if not latest:
+            latest, began = list(self._latest.values()), self._layers_began
+        now = time.monotonic()
+        spent = now - self._began
+        if not latest or began is None:
             return f"{spent:.0f} s: no layer begun; kernels are compiled first, once per installation (a minute)"
         proven = sum(_gap(progress) == 0 for progress in latest)
-        left = f", about {spent * (self._total - proven) / proven:.0f} s left" if 0 < proven < self._total else ""
+        left = (now - began) * (self._total - proven) / proven if proven else 0
+        estimate = f", about {left:.0f} s left" if left else ""
         best, bound, gap, seconds = self._cells(latest[-1])
         return (
-            f"{spent:.0f} s: {len(latest)} of {self._total} layers begun, {proven} proven{left}; "
+            f"{spent:.0f} s: {len(latest)} of {self._total} layers begun, {proven} proven{estimate}; "
             f"{visible(latest[-1].layer)}: {best}, bound {bound}, gap {gap} after {seconds} s"
         )
 
