@@ -1,6 +1,7 @@
 """Parse the command line: the parser, the types of arguments, and the arguments that several commands share."""
 
 import argparse
+import csv
 import math
 import os
 import re
@@ -172,8 +173,11 @@ gap = checked(int, lambda n: 0 <= n < 2**20, "must be an integer from 0 to 10485
 
 
 def names(text: str) -> list[str]:
-    """Split a list of names such as `conv1, conv2`."""
-    return [name.strip() for name in text.split(",")]
+    """Split a list of names such as `conv1, conv2`; a name with a comma stands in double quotes."""
+    try:
+        return [name.strip() for name in next(csv.reader([text], skipinitialspace=True))] or [""]
+    except csv.Error as error:
+        raise argparse.ArgumentTypeError(f"must be names between commas ({error})") from error
 
 
 def binding(text: str) -> tuple[str, int]:
