@@ -58,25 +58,42 @@ def _given_digits(value: Any) -> Digits | None:
     return value and tuple(tuple(one) for one in value if one[1] != 1)
 
 
+class _Placed:
+    """What is fixed of where something lies: its region, and the split of rows (`h`) or of columns (`w`)."""
+
+    region: Rectangle | None
+    h: Digits | None
+    w: Digits | None
+
+    def sides(self, side: str, size: int, free: FreeSides) -> Iterator[Digits]:
+        """Yield the digits that a side of so many nodes may have: those that are given, or all that are free."""
+        digits = _given_digits(getattr(self, side))
+        if digits is None:
+            yield from free(size)
+        elif math.prod(factor for _, factor in digits) == size:
+            yield digits
+
+    def broken_by(self, got: Partition | Home) -> Iterator[str]:
+        """Yield what a partition or home has in place of what is fixed."""
+        if self.region is not None and list(self.region) != got.region.to_list():
+            yield f"region: must be {list(self.region)} (got {got.region.to_list()})"
+        for side in ("h", "w"):
+            digits = _given_digits(getattr(self, side))
+            if digits is not None and digits != getattr(got, side):
+                yield f"{side}: must be {_shown(digits)} (got {_shown(getattr(got, side))})"
+
+
 @frozen(kw_only=True)
-class LayerConstraint:
+class LayerConstraint(_Placed):
     """What is fixed of a layer: its region, and the split of rows (`h`) or of columns (`w`), outermost first."""
 
     region: Rectangle | None = field(default=None, validator=or_none(_rectangle))
     h: Digits | None = field(default=None, validator=or_none(_digits(LAYER_DIMS)))
     w: Digits | None = field(default=None, validator=or_none(_digits(LAYER_DIMS)))
 
-    def broken_by(self, partition: Partition) -> Iterator[str]:
-        """Yield what a partition has in place of what is fixed."""
-        yield from _differences(self, partition)
-
-    def sides(self, side: str, size: int, free: FreeSides) -> Iterator[Digits]:
-        """Yield the digits that a side of so many nodes may have: those that are given, or all that are free."""
-        return _sides(self, side, size, free)
-
 
 @frozen(kw_only=True)
-class HomeConstraint:
+class HomeConstraint(_Placed):
     """What is fixed of a tensor's home: its region, the split of rows (`h`) or of columns (`w`), and its layout."""
 
     region: Rectangle | None = field(default=None, validator=or_none(_rectangle))
@@ -84,32 +101,11 @@ class HomeConstraint:
     w: Digits | None = field(default=None, validator=or_none(_digits(TENSOR_DIMS)))
     layout: str | None = field(default=None, validator=or_none(layout_name))
 
-    def broken_by(self, home: Home) -> Iterator[str]:
-        """Yield what a home has in place of what is fixed."""
-        yield from _differences(self, home)
-        if self.layout is not None and home.layout != self.layout:
-            yield f"layout: must be {self.layout} (got {home.layout})"
-
-    def sides(self, side: str, size: int, free: FreeSides) -> Iterator[Digits]:
-        """Yield the digits that a side of so many nodes may have: those that are given, or all that are free."""
-        return _sides(self, side, size, free)
-
-
-def _differences(wanted: LayerConstraint | HomeConstraint, got: Partition | Home) -> Iterator[str]:
-    if wanted.region is not None and list(wanted.region) != got.region.to_list():
-        yield f"region: must be {list(wanted.region)} (got {got.region.to_list()})"
-    for side in ("h", "w"):
-        digits = _given_digits(getattr(wanted, side))
-        if digits is not None and digits != getattr(got, side):
-            yield f"{side}: must be {_shown(digits)} (got {_shown(getattr(got, side))})"
-
-
-def _sides(wanted: LayerConstraint | HomeConstraint, side: str, size: int, free: FreeSides) -> Iterator[Digits]:
-    digits = _given_digits(getattr(wanted, side))
-    if digits is None:
-        yield from free(size)
-    elif math.prod(factor for _, factor in digits) == size:
-        yield digits
+    def broken_by(self, got: Partition | Home) -> Iterator[str]:
+        """Yield what a home has in place of what is fixed, its layout besides."""
+        yield from super().broken_by(got)
+        if self.layout is not None and isinstance(got, Home) and got.layout != self.layout:
+            yield f"layout: must be {self.layout} (got {got.layout})"
 
 
 def _shown(digits: Digits) -> str:
