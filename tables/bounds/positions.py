@@ -200,6 +200,13 @@ def _count(steps: Ints, unit: int, first: Ints, stop: Ints, copies: int, shift: 
 
 
 @njit
+def _located(address: int, units: int, row_shift: int) -> tuple[int, int]:
+    """Return the row of an address, and its place among the `units` of the row."""
+    row = quotient(address, units, row_shift)
+    return row, address - row * units
+
+
+@njit
 def _visit_rows(bases: Ints, scans: Ints, inner: Ints, ways: Ints, last_rows: Ints, times: Ints, begun: Ints,
                 left: Ints) -> None:  # fmt: skip
     """Count how many scans begin at each base address, begin with each row and leave the one bank with it.
@@ -211,8 +218,7 @@ def _visit_rows(bases: Ints, scans: Ints, inner: Ints, ways: Ints, last_rows: In
     for i in range(len(bases)):
         for j in range(len(inner)):
             base, more = bases[i] + inner[j], scans[i] * ways[j]
-            row = quotient(base, units, row_shift)
-            m = base - row * units
+            row, m = _located(base, units, row_shift)
             times[m] += more
             begun[row] += more
             left[row + last_rows[m]] += more
@@ -226,8 +232,7 @@ def _visit_banks(bases: Ints, scans: Ints, inner: Ints, ways: Ints, measured: In
     for i in range(len(bases)):
         for j in range(len(inner)):
             base, more = bases[i] + inner[j], scans[i] * ways[j]
-            row = quotient(base, units, row_shift)
-            m = base - row * units
+            row, m = _located(base, units, row_shift)
             times[m] += more
             for bank in range(measured[m, BANKS]):
                 begun[row + measured[m, PER_BANK + bank]] += more
