@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import multiprocessing
 import os
 import pickle
 import re
@@ -18,7 +19,6 @@ from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.evaluate.verify import Disagreement
-from cpsat_pim.mapper.network.compile import worker_context
 from cpsat_pim.mapper.network.run import Execution, NetworkRequest, WorkersDied, solve_and_verify, solve_network
 from cpsat_pim.mapper.network.tasks import Results, _run_in_workers
 from cpsat_pim.mapper.result import Objective, SolvedNetwork, Status
@@ -202,9 +202,16 @@ def test_interrupt_is_a_stop_and_afterwards_itself_again(number: signal.Signals)
     assert signal.getsignal(number) is before
 
 
-def test_interrupt_while_workers_start_is_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C reaches them before they can decide to ignore it: they must not die of it, nor the run with them."""
-    kind = type(worker_context().Process())
+@pytest.mark.parametrize("way", ["spawn", "fork"])
+def test_interrupt_while_workers_start_is_a_stop(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C reaches them before they can decide to ignore it: they must not die of it, nor the run with them.
+
+    Workers that begin anew have begun no layer by then. A copy may have, and has ended it with a mapping.
+    """
+    if way == "fork" and sys.platform != "linux":
+        pytest.skip("forks are used on Linux only")
+    context = multiprocessing.get_context(way)
+    kind = type(context.Process())
     start, workers = kind.start, []
 
     def interrupted_start(worker: Any) -> None:
@@ -215,8 +222,11 @@ def test_interrupt_while_workers_start_is_a_stop(monkeypatch: pytest.MonkeyPatch
                 os.kill(process, signal.SIGINT)
 
     monkeypatch.setattr(kind, "start", interrupted_start)
+    monkeypatch.setattr("cpsat_pim.mapper.network.tasks.worker_context", lambda stop: context)
     solved = solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(jobs=2))
     assert (len(workers), solved.interrupted) == (2, True)
+    assert way == "fork" or solved.layers == ()
+    assert all(layer.mapping is not None for layer in solved.layers)
 
 
 def test_worker_that_is_killed_takes_no_other_answer_along(tmp_path: Path) -> None:
