@@ -33,7 +33,7 @@ from tables.nest import AXES, IRRELEVANT, Ints, LayerShape, O
 from tables.reduce import gcd, product
 
 #: The most sequences of loops, and the most uses of banks in all of them, that are counted.
-_MAX_ORDERS, _MAX_WORK = 4000, 100_000_000
+MAX_ORDERS, _MAX_WORK = 4000, 100_000_000
 
 
 class Loop(NamedTuple):
@@ -75,13 +75,13 @@ def min_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[
         box = [np.arange(axis_box(shape, t, np.array([tile]), a)[0]) for a in axes]
         parts = segments(box, [strides[a] // width for a in axes], width)
         scanned = Tile(SEQUENTIAL, parts, 0, none, none, none, False, width)
-        tile_steps = _tile_steps(shape, t, strides, tile)
+        tile_steps = tile_steps_of(shape, t, strides, tile)
         for sequence in sequences:
             if is_over():
                 return None
             loops = np.array([(loop.trips, 0) for loop in sequence], np.int64).reshape(-1, 2)
             steps = np.zeros((len(sequence), 5), np.int64)
-            steps[:, 0] = _steps(sequence, tile_steps)
+            steps[:, 0] = steps_of(sequence, tile_steps)
             counts = StreamCounts(
                 *walk_stream(loops, steps, scanned, t == O, False, NO_OVERLAP, dram, limit, NO_INTERRUPTION, never)
             )
@@ -99,19 +99,19 @@ def _sequences(shape: LayerShape, t: int, tile: tuple[int, ...], passes: int,
     dims = [d for d in range(8) if d not in IRRELEVANT[t] and shape.bounds[d] > 1]
     loops = Counter(Loop(d, p) for d in dims for p in primes_of(shape.bounds[d] // tile[d]))
     loops += Counter(Loop(None, p) for p in primes_of(passes))
-    orders = list(itertools.islice(_orders(loops), _MAX_ORDERS + 1))
+    orders = list(itertools.islice(loop_orders(loops), MAX_ORDERS + 1))
     scans = math.prod(loop.trips for loop in loops.elements())
-    if len(orders) > _MAX_ORDERS or len(orders) * scans * each > _MAX_WORK:
+    if len(orders) > MAX_ORDERS or len(orders) * scans * each > _MAX_WORK:
         return None
     return [order for order in orders if not order or order[-1].d is not None]
 
 
-def _tile_steps(shape: LayerShape, t: int, strides: dict[int, int], tile: tuple[int, ...]) -> dict[int, int]:
+def tile_steps_of(shape: LayerShape, t: int, strides: dict[int, int], tile: tuple[int, ...]) -> dict[int, int]:
     """Return the bytes from one tile to the next along each relevant dim."""
     return {d: tile[d] * step_bytes(shape, t, strides, d) for d in range(8) if d not in IRRELEVANT[t]}
 
 
-def _orders(loops: Counter[Loop]) -> Iterator[tuple[Loop, ...]]:
+def loop_orders(loops: Counter[Loop]) -> Iterator[tuple[Loop, ...]]:
     """Yield all orders of loops, outermost first; one of those that differ only among neighbouring loops of a dim."""
     left, number, order = dict(loops), loops.total(), list[Loop]()
 
@@ -136,13 +136,13 @@ def _min_over_sequences(shape: LayerShape, t: int, width: int, dram: Dram, layou
     strides, _ = axis_strides(shape, t, axes, width)
     box = np.array([axis_box(shape, t, np.array([tile]), a)[0] for a in axes], np.int64)
     scan = box_scan(box, np.array(list(strides.values())), width)
-    tile_steps = _tile_steps(shape, t, strides, tile)
-    steps = np.array([_steps(sequence, tile_steps) for sequence in sequences], np.int64).reshape(trips.shape)
+    tile_steps = tile_steps_of(shape, t, strides, tile)
+    steps = np.array([steps_of(sequence, tile_steps) for sequence in sequences], np.int64).reshape(trips.shape)
     # Which bank is closed does not matter.
     return int(_fewest(scan, trips, steps, dram if dram.is_open else dram._replace(banks=1)))
 
 
-def _steps(sequence: tuple[Loop, ...], tile_steps: dict[int, int]) -> list[int]:
+def steps_of(sequence: tuple[Loop, ...], tile_steps: dict[int, int]) -> list[int]:
     """Return the bytes from one iteration of each loop to the next, outermost first."""
     inside, steps = dict(tile_steps), list[int]()
     for d, trips in reversed(sequence):

@@ -1,11 +1,12 @@
 """Bounds of tensors that share a bank, where rows are short: every mapping is a solution at its exact cost or below.
 
 Rows of a few tiles, outputs that return as wider sums, and tiles that are held while others pass (docs/solver.md, B15
-to B19). `test_bounds.contains` also limits each stream to the exact one, so a bound that is one row too high fails.
+to B19, C13). `test_bounds.contains` also limits each stream to the exact one, so a bound one row too high fails.
 """
 
 import itertools
 import random
+import threading
 
 import attrs
 import numpy as np
@@ -13,10 +14,27 @@ import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.base.dims import Dim, Level
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables, spilled_outputs, turned_rows
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
+from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapping import OWN_BANKS
-from tests.cross.test_bounds import contains, draw_mapping
+from cpsat_pim.mapper.search import SolveRequest
+from cpsat_pim.mapper.search.held_cut import HeldScans
+from cpsat_pim.mapper.search.solver import solve_master
+from cpsat_pim.mapping import OWN_BANKS, Mapping
+from cpsat_pim.mapping.check import check_mapping
+from tables.bounds.shapes import ShapeTable
+from tests.cross.test_bounds import (
+    FEW_TILES,
+    contains,
+    draw_mapping,
+    fix,
+    hold_streams,
+    restriction_of,
+    subspace_of,
+)
 
 WIDE_SUMS = {"psum_bytes": 2}
 LAYERS = {
@@ -75,3 +93,38 @@ def rows_of_boxes(layer: ConvWorkload, extents: dict[int, int], layout: int, row
         box = tuple(i // int(extents.get(d, 1)) for i, d in zip(index, axes, strict=True))
         boxes.setdefault(box, set()).add(4 * place // row_bytes)
     return list(boxes.values())
+
+
+@pytest.mark.parametrize("name", ["matrix", "1x1", "3x3"])
+def test_cuts_of_held_tiles_hold_for_the_mapping_that_they_are_made_from(name: str) -> None:
+    """The MACs draw the weights from the only bank. No cut asks for more rows or cycles than the exact ones (C13)."""
+    layer, arch, objective = LAYERS[name], machine(64, 1), Objective.named("latency")
+    rng, tables, made = random.Random(f"held {name}"), build_tables(layer, arch), 0
+    for _ in range(20):
+        drafted = draw_mapping(layer, arch, rng)
+        mapping = attrs.evolve(drafted, stored=[(i, False, o) for i, _, o in drafted.stored])
+        subspace = subspace_of(mapping)
+        if subspace is None or check_mapping(layer, arch, mapping):
+            continue
+        master, request = master_of(layer, arch, objective, tables, mapping), SolveRequest(objective=objective)
+        for solution in solve_master(master, request, threading.Event(), 60, first=True).solutions[:1]:
+            for t, u in master.streams.held:
+                if (cut := HeldScans.of(solution, t, u)) is not None:
+                    made += cut.least.activations > 0
+                    cut.add_to(master)
+        hold_streams(master, layer, arch, mapping)
+        assert solve_master(master, request, threading.Event(), 60, first=True).solutions
+    assert made > 3
+
+
+def master_of(
+    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, tables: list[ShapeTable], mapping: Mapping
+) -> MasterProblem:
+    """Return the master problem up to a mapping's cost with its decisions."""
+    figures, subspace = predict(layer, arch, mapping).figures, subspace_of(mapping)
+    assert subspace is not None
+    spatial_bounds = SpatialBounds(layer, arch, objective, restriction_of(layer, arch, mapping, subspace))
+    tiles = TileBounds(spatial_bounds, tables, parameters=FEW_TILES)
+    master = MasterProblem(tiles, objective.value(figures.latency_cycles, figures.energy_fj))
+    fix(master.b, master.v, mapping)
+    return master

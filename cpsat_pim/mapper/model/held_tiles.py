@@ -7,6 +7,7 @@ of the loops, at one or at both of the outer levels.
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -23,6 +24,16 @@ from tables.factors import divisors
 from tables.nest import MACS
 
 
+class HeldBox(NamedTuple):
+    """The `box` that t's scans go over while a tile of another tensor is held, if the literal `where` holds: extents by
+    dim. t's boxes pass `outside` times.
+    """
+
+    where: Lit
+    box: dict[int, Int]
+    outside: Int
+
+
 @frozen
 class HeldTiles:
     """Bounds the `activations` of tensors that share a bank by the boxes that pass while tiles of others are held."""
@@ -35,8 +46,11 @@ class HeldTiles:
     activations: Sequence[Int]
     max_activations: Sequence[int]
 
-    def open_rows(self, returning: ReturningOutputs) -> None:
-        """Bound each tensor of a shared bank by the visits of each other one."""
+    def open_rows(self, returning: ReturningOutputs) -> dict[tuple[Tensor, Tensor], HeldBox]:
+        """Bound each tensor of a shared bank by the visits of each other one; return the boxes of the first that bound
+        it while a tile of the second is held.
+        """
+        found = dict[tuple[Tensor, Tensor], HeldBox]()
         for part in self.banks.v.restriction.shared_parts:
             visits = {t: self._visits(t) for t in part}
             for u in part:
@@ -44,35 +58,39 @@ class HeldTiles:
                 for t in part:
                     if t is not u and self.banks.is_interrupted[t] is not True:
                         self._opens_between(t, visits[u])
-                        if box is not None:
-                            self._opens_box(t, u, box)
+                        held = self._opens_box(t, u, box) if box is not None else None
+                        if held is not None:
+                            found[t, u] = held
                 if box is not None and u is not Tensor.O and Tensor.O in part:
                     turns = self._more(visits[Tensor.O], visits[u], f"turns_{u.name}")
                     returning.box_returns(turns, box, self._outside(Tensor.O, u), f"returns_{u.name}")
+        return found
 
     def _opens_between(self, t: Tensor, visits: Int) -> None:
         """A tensor that others do not interrupt opens a row between any two fetches of another one (B17)."""
         b = self.banks.b
         b.imply([b.negated(self.banks.is_interrupted[t])], self.activations[t] >= visits - 1)
 
-    def _opens_box(self, t: Tensor, u: Tensor, box: dict[int, Int]) -> None:
+    def _opens_box(self, t: Tensor, u: Tensor, box: dict[int, Int]) -> HeldBox | None:
         """If t is scanned after u in each step, and others do not interrupt it, it opens all rows of its box for each
-        tile of u (B19).
+        tile of u (B19). Return the box if that may be so.
         """
         b, v, table = self.banks.b, self.banks.v, self.tables[t]
         is_after = (t, u) == (Tensor.W, Tensor.I) or v.first_consumer(MACS, t)
         name = f"held_{u.name}_{t.name}"
         where = b.both([b.negated(self.banks.is_interrupted[t]), self.scans[t].is_box, is_after], name)
         if where is False or not has_known_boxes(v.layer, t):
-            return
+            return None
         kept = (table.closed_activations <= self.max_activations[t]) & (table.is_strided == 0)
         rows = np.column_stack([table.extents, table.layout, table.closed_activations])[kept]
         if not len(rows):
-            return
+            return None
         keys, rows = b.keys(rows, [box[d] for d in table.dims], where, f"{name}_box")
         layout, opened = b.lookup(keys, rows, [f"{name}_layout", f"{name}_opened"])
         b.imply([where], layout == self.scans[t].layout)
-        b.imply([where], self.activations[t] >= b.product([opened, self._outside(t, u)], f"{name}_all"))
+        outside = self._outside(t, u)
+        b.imply([where], self.activations[t] >= b.product([opened, outside], f"{name}_all"))
+        return HeldBox(where, {d: box[d] for d in table.dims}, outside)
 
     def _more(self, one: Int, other: Int, name: str) -> Lit:
         """Return a literal that must hold if one number is larger than the other."""

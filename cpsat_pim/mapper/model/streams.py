@@ -38,7 +38,8 @@ class Streams:
     """Per tensor `scans`, `passes` over all tiles, and lower bounds on `activations`, `columns` and `cycles`.
 
     `end_cycles`: of the first scan; of outputs, of the last tile. `closed_cycles`: cycles if another tensor's row is
-    opened next; 0 where the bank is not shared. Times exist only if the model is `timed`.
+    opened next; 0 where the bank is not shared. Times exist only if the model is `timed`. `held`: the boxes of a tensor
+    while a tile of another one is held.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Streams:
         for t in Tensor:
             self._stream(t, tables[t], limits)
         held = (self.scans, self.passes, self.activations, self.max_activations)
-        HeldTiles(self.banks, self.shapes, tables, *held).open_rows(self.interrupted.returning)
+        self.held = HeldTiles(self.banks, self.shapes, tables, *held).open_rows(self.interrupted.returning)
 
     def _passes(self, t: Tensor) -> Int:
         """Return how often the consumer that takes t from DRAM fetches each tile."""

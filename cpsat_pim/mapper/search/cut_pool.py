@@ -1,7 +1,7 @@
 """Cuts, and the pool that keeps them for all master problems of a layer.
 
 A cut is a logic-based Benders cut (Hooker & Ottosson 2003): a lower bound from a subproblem, stated for all mappings
-that share what its proof uses. That set of mappings is the cut's validity. The cuts are numbered C1 to C12 in
+that share what its proof uses. That set of mappings is the cut's validity. The cuts are numbered C1 to C13 in
 docs/solver.md, with statements and proofs.
 """
 
@@ -12,6 +12,7 @@ from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.mapper.model.builder import Lit
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.reuse import consumers_inside
+from cpsat_pim.mapper.search.held_cut import HeldScans
 from cpsat_pim.mapper.search.window_cut import WindowCut
 from tables.nest import MACS
 
@@ -97,7 +98,7 @@ class CutPool:
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self.is_over = is_over
-        self.cuts: list[Cut | BoxFamily | WindowCut] = []
+        self.cuts: list[Cut | BoxFamily | HeldScans | WindowCut] = []
         #: Families of which all boxes are forbidden that open too many rows.
         self.families: set[BoxFamily] = set()
         #: Whether the cut of windows over a row-aligned input was made.
@@ -106,15 +107,18 @@ class CutPool:
         self.counted_activations: set[TilePasses] = set()
         self.counted_cycles: set[TilePasses] = set()
 
-    def add(self, cut: Cut | BoxFamily | WindowCut, master: MasterProblem) -> None:
+    def add(self, cut: Cut | BoxFamily | HeldScans | WindowCut, master: MasterProblem) -> None:
         """Keep a cut and add it to the master problem that it comes from."""
         self.cuts.append(cut)
         self.add_to(master)
 
     def add_to(self, master: MasterProblem) -> None:
-        """Add to a master problem all cuts that it does not have yet."""
+        """Add to a master problem all cuts that it does not have yet; to a relaxation over all splits only those that
+        have all of their variables there.
+        """
         for cut in self.cuts[master.cuts_known :]:
-            cut.add_to(master)
+            if isinstance(cut, HeldScans) or not master.v.any_split:
+                cut.add_to(master)
         master.cuts_known = len(self.cuts)
 
 

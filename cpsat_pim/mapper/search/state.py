@@ -21,6 +21,7 @@ from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.search.completion import Completion, Completions, OutOfTime
 from cpsat_pim.mapper.search.cut_pool import CutPool
 from cpsat_pim.mapper.search.cuts import CutGenerator, TooManyOrders
+from cpsat_pim.mapper.search.held_cut import held_cuts
 from cpsat_pim.mapper.search.orders import Order
 from cpsat_pim.mapper.search.placement import StreamCache
 from cpsat_pim.mapper.search.request import SolveRequest
@@ -221,6 +222,15 @@ class SearchState:
         level's name, and so by other constraints.
         """
         return self._cut_pools[restriction.constraints.order, restriction.banks]
+
+    def add_held_cuts(self, solutions: Iterable[Solution]) -> bool:
+        """Add to a master problem the cuts of its solutions that need no completion (docs/solver.md, C13); return
+        whether there are any.
+        """
+        cuts = {cut: solution.master for solution in solutions for cut in held_cuts(solution)}
+        for cut, master in cuts.items():
+            self.cut_pool_of(master.spatial_bounds.restriction).add(cut, master)
+        return bool(cuts)
 
     def add_cuts(
         self, master: MasterProblem, solutions: list[Solution], completions: Completions, lower_bound: int

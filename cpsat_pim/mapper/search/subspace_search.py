@@ -128,6 +128,8 @@ class SubspaceSearch:
 
     def _use_optimum(self, master: MasterProblem, solutions: list[Solution], until: float) -> bool:
         """Complete the optimum of a master problem, and add cuts; return whether to solve the problem again."""
+        if self.state.add_held_cuts(solutions):
+            return True
         if master.v.any_split:
             return self._use_relaxed_split(master, solutions, until)
         lower_bound = self.lower_bound or 0
@@ -264,9 +266,8 @@ class SubspaceSearch:
         return self.subspace is Subspace.SPLIT and extents is None and is_early and not has_few
 
     def _add_known_cuts(self, master: MasterProblem) -> None:
-        """Add the layer's cuts, except to a relaxation over all splits, which has none of their variables."""
-        if not master.v.any_split:
-            self.state.cut_pool_of(self.restriction).add_to(master)
+        """Add the layer's cuts."""
+        self.state.cut_pool_of(self.restriction).add_to(master)
 
     # --- Any mapping at all (heuristic) ------------------------------------------------------------------------------
 
@@ -361,6 +362,8 @@ class SubspaceSearch:
                 return True
             if bound is None or status != cp_model.OPTIMAL:
                 break
+            if state.add_held_cuts(solutions):
+                continue
             completions = state.complete(solutions[0], bound)
             if state.cutoff is not None and bound > state.cutoff:
                 return True
