@@ -156,6 +156,8 @@ class _Search:
                 break
             if self.is_seek_due:
                 self._seek_any_plan()
+        if not self.is_proven:
+            self._raise_bounds(self.instance.minimize(upper=False))  # by what the last solves proved
         if self.found.plan is None:
             self._keep_best()
         if self.found.plan is not None and not self._is_allowed(self.found):

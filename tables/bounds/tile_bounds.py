@@ -182,6 +182,7 @@ def find_stored_sets(x: Record, layer: Record, streams: Floats, refetch: Floats,
     pipeline = layer.dram[4]
     for stored in range(8 if is_aligned else 0, 64 if is_aligned else 8):
         used, used_aligned, is_possible, energy, cycles = 0, 0, True, 0, x.min_cycles
+        streams_of_link = 0
         for t in range(3):
             k = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
             is_possible &= x.can_store[t, k]
@@ -189,6 +190,8 @@ def find_stored_sets(x: Record, layer: Record, streams: Floats, refetch: Floats,
             used_aligned += (k & 1) * x.size[t] * layer.widths[t, 2]
             energy += x.usage[t, ALL_FREE, k, ENERGY]
             cycles = max(cycles, x.stream_cycles[t, ALL_FREE, k] + pipeline)
+            streams_of_link += _link_share(x, layer, t, ALL_FREE, k)
+        cycles = max(cycles, streams_of_link + pipeline)
         if not is_possible or used > layer.capacity[1, TOGETHER] or used_aligned > layer.capacity[2, TOGETHER]:
             continue
         fj, busy = refetch[stored, place], streams[stored, place]
@@ -266,18 +269,23 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     column, first_load, in_pe, buffers, free = layer.dram[0], layer.dram[3], x.in_pe, x.buffers, x.free
     start, end, outputs = 0, column, x.stream_cycles[O, free[O], buffers[O]]
     for t in (I, W):
-        if in_pe[t] or buffers[t]:
-            start = max(start, first_load)
+        head = first_load if in_pe[t] or buffers[t] else 0
         if (in_pe[t] or buffers[t]) and not buffers[t] & 1 and not (x.open_dims if buffers[t] else not x.is_inner_set):
             box = boxes[t, x.box[t] if buffers[t] else x.pe_box[t]]
-            start = max(start, min(box[END], box[LAYOUT + END]))
+            head = max(head, min(box[END], box[LAYOUT + END]))
+        start = start + head if layer.is_linked[I] and layer.is_linked[W] else max(start, head)
+    residence, streams_of_link = steps, 0
+    for t in range(3):
+        if layer.is_linked[t]:
+            residence = min(residence, x.residence[t, buffers[t]])
+            streams_of_link += _link_share(x, layer, t, free[t], buffers[t])
     fetches = x.class_loops_outside[O]
     if free[O] & 1 and (buffers[O] or x.looped_classes == (x.class_buffer_loops[O] > 1)):
         fetches = 1
     fetches *= 1 if free[O] & 2 or buffers[O] else x.class_buffer_loops[O]
     if fetches > 1 and not buffers[O] & 1 and (buffers[O] or in_pe[O]):
         end = max(end, outputs)  # partial sums return, and the array waits for them
-    busy = max(start + steps + end, start + outputs + x.residence[O, buffers[O]])
+    busy = max(start + steps + end, start + outputs + x.residence[O, buffers[O]], streams_of_link + residence)
     for t in (I, W):
         before = 0 if in_pe[t] or buffers[t] else start
         busy = max(busy, before + x.stream_cycles[t, free[t], buffers[t]] + x.residence[t, buffers[t]] + end)
@@ -289,6 +297,15 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
         port = _port_cycles(layer.rates[f], max(load, largest * layer.rates[f, 2]), x.class_pes)
         busy = max(busy, start + port + column)
     return int(busy)
+
+
+@njit
+def _link_share(x: Record, layer: Record, t: int, free: int, buffers: int) -> int:
+    """Return the cycles for which the scans of a tensor occupy a link that it shares with others; 0 if it does not.
+
+    On a bus the times of all streams add up. In a bank only the data of the last run of all is awaited.
+    """
+    return int(x.stream_cycles[t, free, buffers] - max(0, layer.dram[2])) if layer.is_linked[t] else 0
 
 
 @njit

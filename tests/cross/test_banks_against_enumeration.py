@@ -8,6 +8,7 @@ import pytest
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.evaluate.cost import Figures, predict
 from cpsat_pim.evaluate.verify import simulate
+from cpsat_pim.mapper.bounds.layer_bound import tile_lower_bound
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import BANKS, Banks, Mapping
@@ -72,6 +73,17 @@ def test_optimum_is_the_least_under_every_assignment(case: str, node_banks: int)
         assert check_mapping(layer, arch, solved.mapping) == []
         assert solved.status is Status.OPTIMAL
         assert solved.objective_value == objective.reported(least(case, node_banks, objective))
+
+
+@pytest.mark.parametrize("node_banks", [1, 2, 3])
+@pytest.mark.parametrize("case", QUICK)
+def test_no_mapping_costs_less_than_the_bound_of_its_tiles(case: str, node_banks: int) -> None:
+    """Under every assignment that the node has banks for."""
+    layer, toy = CASES[case]
+    for objective in OBJECTIVES:
+        bound = tile_lower_bound(layer, attrs.evolve(toy, node_banks=node_banks), objective)
+        assert bound is not None
+        assert 0 < bound <= least(case, node_banks, objective)
 
 
 @pytest.mark.parametrize("text", BANKS)

@@ -65,6 +65,27 @@ def test_lexicographic_optimum_is_that_of_enumeration(monkeypatch, name):
     assert (solved.bound, solved.energy_bound) == best
 
 
+def test_bound_has_what_the_last_solves_proved(monkeypatch):
+    """A search that is stopped while node problems are solved has a bound above that of the floors it began with."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
+    graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("latency")
+    array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, layouts=("BCHW",), is_tied=False)
+
+    class Stopped(MadeUpCosts):
+        def solve_all(self, *given, **more):
+            super().solve_all(*given, **more)
+            self.stop.set()
+
+    class Unsolved(MadeUpCosts):
+        def solve_all(self, *given, **more):
+            self.stop.set()
+
+    floor, stopped, whole = (
+        solve_plan(graph, array, space, kind, made(kind)) for made in (Unsolved, Stopped, MadeUpCosts)
+    )
+    assert floor.bound < stopped.bound <= whole.bound == whole.value
+
+
 def test_known_plan_is_never_worse_than_the_result(monkeypatch):
     """A search that has no time returns the plan that it was given."""
     monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)

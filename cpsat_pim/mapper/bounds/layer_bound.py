@@ -3,12 +3,19 @@
 import math
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective
+from cpsat_pim.mapper.space.banks import restrictions
+from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.constraints import FREE, Constraints, check_constraints_fit
+from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -48,3 +55,37 @@ def layer_lower_bounds(
             bounds.append([spatial.lower_bound_of(objective) for objective in objectives])
     columns = [[bound for bound in column if bound is not None] for column in zip(*bounds, strict=True)]
     return list(map(min, columns)) if columns and all(columns) else None
+
+
+def tile_lower_bound(
+    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, parameters: SearchParameters = DEFAULTS
+) -> int | None:
+    """Return the bound of the tiles of all mappings (B12): for each assignment of tensors to banks the least.
+
+    Where tensors share a bank, it knows that they interrupt each other, and that their scans follow each other. It
+    takes some hundredths of a second. None if there is no mapping.
+    """
+    layer, arch = in_whole_units(layer, arch)
+    few = parameters.layer_bound_tiles
+    parameters = evolve(parameters, bound_tiles=few, bound_tiles_latency=few)
+    tables, bounds = build_tables(layer, arch), []
+    for restriction in restrictions(layer, arch, FREE, NO_LIMIT):
+        spatial = SpatialBounds(layer, arch, objective, restriction)
+        if restriction.subspace is not Subspace.SPLIT and spatial.lower_bound is not None:
+            tiles = TileBounds(spatial, tables, parameters=parameters)
+            tiles.is_enabled = True
+            bounds.append(_raised_by(tiles, spatial.lower_bound))
+    return min(bounds, default=None)
+
+
+def _raised_by(tiles: TileBounds, bound: int) -> int:
+    """Return a bound raised by tiles, for one trial bound after the other until some tile costs no more."""
+    trials = [bound + math.ceil(step * bound) for step in tiles.parameters.tile_steps]
+    for trial in trials:
+        least = tiles.lower_bound(trial)
+        if least is None:
+            break
+        bound = max(bound, least)
+        if bound <= trial:
+            break
+    return bound

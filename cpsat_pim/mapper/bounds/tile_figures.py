@@ -66,6 +66,7 @@ class TileFigures:
             "is_offered": is_offered,
             "strides": strides,
             "dram": [*timings, spatial_bounds.machine.pipeline_latency, dram.column_bytes],
+            "is_linked": [arch.shared_data_bus or spatial_bounds.restriction.is_shared(t) for t in Tensor],
             "min_rows": [min_rows(layer, arch, t) for t in Tensor],
             "min_columns": [min_columns(layer, arch, t) for t in Tensor],
             "activation_fj": spatial_bounds.machine.activation_fj,

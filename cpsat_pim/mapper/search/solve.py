@@ -10,8 +10,6 @@ import math
 import time
 from collections.abc import Sequence
 
-import attrs
-
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.evaluate.cost import predict
@@ -30,7 +28,7 @@ from cpsat_pim.mapper.search.ranking import (
 from cpsat_pim.mapper.search.request import OnProgress, Progress, SolveRequest, ignore_progress
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
-from cpsat_pim.mapper.space.banks import most_fetched_tensors, searched_banks
+from cpsat_pim.mapper.space.banks import restrictions
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.constraints import check_constraints_fit
@@ -167,21 +165,7 @@ def _open_searches(state: SearchState) -> list[SubspaceSearch]:
 
 def _restrictions(state: SearchState) -> list[Restriction]:
     """Return what these searches are restricted to."""
-    request = state.request
-    restrictions = [
-        Restriction(
-            state.layer,
-            state.arch,
-            attrs.evolve(request.constraints, banks=banks),
-            subspace,
-            request.budget,
-            most_fetched,
-        )
-        for banks in searched_banks(state.arch, request.constraints.banks)
-        for most_fetched in most_fetched_tensors(state.arch, banks)
-        for subspace in Subspace
-    ]
-    return [restriction for restriction in restrictions if not restriction.is_empty]
+    return restrictions(state.layer, state.arch, state.request.constraints, state.request.budget)
 
 
 def _seconds_without_incumbent(state: SearchState) -> float:

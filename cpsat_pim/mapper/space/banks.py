@@ -1,8 +1,30 @@
 """Which tensors share the banks of a node: the assignments that are searched (docs/model.md, section 5)."""
 
+from attrs import evolve
+
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Tensor
+from cpsat_pim.mapper.result import Budget
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import BANKS, OWN_BANKS, Banks
+from cpsat_pim.mapping.constraints import Constraints
+from cpsat_pim.workload import ConvWorkload
+
+
+def restrictions(
+    layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints, budget: Budget
+) -> list[Restriction]:
+    """Return what the searches of a layer are restricted to: each subspace that is not empty, for each assignment to
+    banks and, where tensors share a bank, for each that may be fetched by most loops.
+    """
+    found = [
+        Restriction(layer, arch, evolve(constraints, banks=banks), subspace, budget, most_fetched)
+        for banks in searched_banks(arch, constraints.banks)
+        for most_fetched in most_fetched_tensors(arch, banks)
+        for subspace in Subspace
+    ]
+    return [restriction for restriction in found if not restriction.is_empty]
 
 
 def searched_banks(arch: PIMArchitecture, fixed: Banks | None = None) -> list[Banks]:

@@ -21,7 +21,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import verify
-from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound, tile_lower_bound
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.mapping.check import check_fits, check_mapping
 from cpsat_pim.mapping.mapping import Mapping
@@ -135,7 +135,7 @@ class NodeCosts:
             kept = self._store.read(key) if self._store else None
             if kept is None:
                 fitting = [one for one in padded_layers(problem.layer, self.padding) if not check_fits(one, self.arch)]
-                found = [layer_lower_bound(one, self.arch, self.objective) for one in fitting]
+                found = [tile_lower_bound(one, self.arch, self.objective) for one in fitting]
                 kept = {"least": min((bound for bound in found if bound is not None), default=None)}
                 if self._store:
                     self._store.write(key, kept)

@@ -9,11 +9,13 @@ from hypothesis import assume, given, settings
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.pe_array import ComputeUnit
+from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.dims import Dim
 from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.evaluate.cost import predict, to_machine
 from cpsat_pim.mapper.bounds.countable import FJ_WEIGHT, check_countable, heaviest_cycle
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound, tile_lower_bound
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective, Status
@@ -145,3 +147,21 @@ def test_a_cost_above_all_domains_stays_open() -> None:
         assert solved.lower_bound is not None
         assert solved.lower_bound <= better
         assert solved.status is Status.FEASIBLE
+
+
+def test_bound_of_tiles_knows_that_outputs_of_one_bank_open_a_row_each() -> None:
+    """AiM's register holds one sum, and weights of the next one are read before it leaves: each of 208 outputs opens a
+    row, 49 cycles, for a column. The 84 weights of an output are 7 steps of 12, columns of their own, in 18 rows at
+    least. All follow each other in the bank: 208 x 50 + 1,456 + 18 x 49 cycles. The plain bound is that of the bytes of
+    the weights alone: 1,092 columns in 18 rows.
+    """
+    layer = ConvWorkload(C=84, K=208, input_bytes=2, weight_bytes=2, output_bytes=2, psum_bytes=4)
+    arch, latency = read_arch("gddr6-aim"), Objective.named("latency")
+    assert arch.dram_activation_latency == 49
+    plain, bound = layer_lower_bound(layer, arch, latency), tile_lower_bound(layer, arch, latency)
+    solved = solve_and_verify(layer, arch, SolveRequest(objective=latency, time_limit=60, by_walks=False))
+    assert plain is not None
+    assert bound is not None
+    assert solved.cost is not None
+    assert plain < 1_092 + 19 * 49 + 10
+    assert 208 * 50 + 1_456 + 18 * 49 <= bound <= solved.cost
