@@ -51,7 +51,8 @@ Record = Any
 #: - `dram`: cycles of a column, cycles of a row miss, cycles of the last run beyond another (`last_run_excess`), fewest
 #:   cycles of a first scan, pipeline latency in cycles, bytes of a column.
 #: - `is_linked` [tensor]: whether its scans and those of others follow each other, over a bus or in a bank that they
-#:   share.
+#:   share. `most_fetched`: the tensor of a shared bank that no fewer loops fetch than any other one there; -1 if it may
+#:   be any. `is_beside` [tensor]: whether it is another one of its bank.
 #: - `min_rows`, `min_columns` [tensor]: lower bounds on activations and column accesses of a stream.
 #: - `capacity` [PE, global buffer, row buffer][I, W, O, TOGETHER] in bytes: for the tile of each tensor, and for the
 #:   tiles of all tensors together. `widths` [tensor][the same three levels, DRAM at least]: bytes per element.
@@ -61,9 +62,9 @@ LAYER = np.dtype([
     ("bounds", np.int64, 8), ("stride", np.int64, 2), ("dilation", np.int64, 2), ("counts", np.int64, 8),
     ("resources", np.int64), ("coefficients", np.int64, (RESOURCES, 3, 2, 4, len(QUANTITIES))),
     ("is_offered", np.int64, (3, 2, 4)), ("rates", np.int64, (RESOURCES, 4)), ("strides", np.int64, (3, 8)),
-    ("dram", np.int64, 6), ("is_linked", np.int64, 3), ("min_rows", np.int64, 3), ("min_columns", np.int64, 3),
-    ("activation_fj", np.int64), ("capacity", np.int64, (3, 4)), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3),
-    ("depth", np.int64),
+    ("dram", np.int64, 6), ("is_linked", np.int64, 3), ("most_fetched", np.int64), ("is_beside", np.int64, 3),
+    ("min_rows", np.int64, 3), ("min_columns", np.int64, 3), ("activation_fj", np.int64),
+    ("capacity", np.int64, (3, 4)), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3), ("depth", np.int64),
 ])  # fmt: skip
 
 

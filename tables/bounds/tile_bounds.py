@@ -16,30 +16,20 @@ from typing import NamedTuple
 import numpy as np
 
 from tables.bounds.layer import (
-    BOX,
     CLASS_OF,
-    COLUMNS,
     END,
     ENERGY,
-    FIRST,
     INFINITE_COST,
     LAYOUT,
     MOVED1,
-    REPEAT,
-    RESCAN,
     RESOURCES,
-    SWEPT_REPEAT,
     TOGETHER,
     Record,
 )
 from tables.bounds.outer_loops import NONE_FREE, DramLoopBounds, Floats
+from tables.bounds.tile_streams import ALL_FREE, NOT_STORABLE, link_share, take_streams
 from tables.jit import njit
 from tables.nest import I, Ints, O, W
-
-#: The value of *free* (`TILE_STATE`) if a class is innermost both at the global buffer and outside it.
-ALL_FREE = 3
-#: The usage of levels that cannot store a tensor. It exceeds any other usage.
-_NOT_STORABLE = 2**58
 
 
 class TrialObjective(NamedTuple):
@@ -82,13 +72,13 @@ TILE_STATE = np.dtype([
     ("class_buffer_loops", np.int64, 4), ("looped_classes", np.int64), ("class_loops_outside", np.int64, 4),
     ("place", np.int64), ("box", np.int64, 3), ("size", np.int64, 3), ("moved", np.int64, 3),
     ("can_store", np.int64, (3, 4)),
-    # Each tensor by itself, [tensor, free, buffers]: `usage` of each resource; `stream_cycles`; `rows` and
+    # Each tensor by itself, [tensor, free, buffers]: `usage` of each resource; `scans` and `stream_cycles`; `rows` and
     # `column_cycles` of the stream per layout. `residence` [tensor, buffers]: steps for which a tile is in use.
-    ("usage", np.int64, (3, 4, 4, RESOURCES)), ("stream_cycles", np.int64, (3, 4, 4)), ("rows", np.int64, (3, 4, 4, 2)),
-    ("column_cycles", np.int64, (3, 4, 4, 2)), ("residence", np.int64, (3, 4)),
+    ("usage", np.int64, (3, 4, 4, RESOURCES)), ("scans", np.int64, (3, 4, 4)), ("stream_cycles", np.int64, (3, 4, 4)),
+    ("rows", np.int64, (3, 4, 4, 2)), ("column_cycles", np.int64, (3, 4, 4, 2)), ("residence", np.int64, (3, 4)),
     # `stored_sets`: sets of tensors in the buffers that fit, bit t for the global buffer, bit 3 + t for the row buffer.
-    # Of the set and the innermost classes at hand, per tensor: `buffers` and `free`.
-    ("stored_sets", np.int64, 64), ("buffers", np.int64, 3), ("free", np.int64, 3),
+    # Of the set and the innermost classes at hand, per tensor: `buffers`, `free` and cycles of the `streams`.
+    ("stored_sets", np.int64, 64), ("buffers", np.int64, 3), ("free", np.int64, 3), ("streams", np.int64, 3),
 ])  # fmt: skip
 
 
@@ -105,7 +95,7 @@ def bound_array_tile(x: Record, layer: Record, objective: TrialObjective) -> int
         for f in range(layer.resources):
             load = 0
             for t in range(3):
-                one, visits = _NOT_STORABLE, 1 if t == free else x.class_outer_loops[t]
+                one, visits = NOT_STORABLE, 1 if t == free else x.class_outer_loops[t]
                 for buffers in range(4):
                     if layer.is_offered[t, x.in_pe[t], buffers]:
                         moved1 = layer.coefficients[f, t, x.in_pe[t], buffers, MOVED1] * layer.needed[t]
@@ -118,52 +108,6 @@ def bound_array_tile(x: Record, layer: Record, objective: TrialObjective) -> int
         if not objective.fj_weight or energy <= (objective.trial_bound - objective.fixed) // objective.fj_weight:
             bound = min(bound, _value(objective, cycles, energy))
     return bound
-
-
-@njit
-def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
-    """Bound what each tensor uses by itself, where its irrelevant loops are `free`; `ALL_FREE` gives the minimum.
-
-    Modifies x: usage, stream_cycles, rows, column_cycles.
-    """
-    column, miss, excess, _, _, column_bytes = layer.dram
-    for t in range(3):
-        in_pe = x.in_pe[t]
-        has_relevant = x.looped_classes > (x.class_buffer_loops[t] > 1)
-        fetches = 1 if free & 1 else x.class_loops_outside[t]
-        visits = 1 if free & 2 else x.class_buffer_loops[t]
-        visits *= 1 if free & 1 and not has_relevant else x.class_loops_outside[t]
-        for k in range(4):
-            if not x.can_store[t, k]:
-                x.usage[t, free, k] = _NOT_STORABLE
-                continue
-            for f in range(layer.resources):
-                passes = layer.coefficients[f, t, in_pe, k, MOVED1] * x.moved[t] * fetches
-                x.usage[t, free, k, f] = x.without_visits[f, t, k] + x.per_visit[f, t, k] * visits + passes
-            is_box, b, times = not k & 1, x.box[t], fetches
-            columns = layer.min_columns[t]
-            if (k == 2 and x.open_dims) or (not k and in_pe and not x.is_inner_set):
-                is_box, moved, times = False, x.moved[t] if k else layer.needed[t], fetches if k else visits
-                scans = times if t != O else 2 * times - 1
-                columns = max(columns, -(-moved * scans * layer.widths[t, 3] // column_bytes))
-            elif not k:
-                b, times = x.pe_box[t], visits if in_pe else x.class_loops_left[t]
-            for layout in range(2):
-                rows, taken = layer.min_rows[t], columns
-                if is_box:
-                    box = boxes[t, b, layout * LAYOUT : (layout + 1) * LAYOUT]
-                    rows = max(rows, box[FIRST] + (times - 1) * (box[REPEAT] if k or in_pe else 0))
-                    if not (k or in_pe):
-                        rows = max(rows, times * box[RESCAN])
-                    if not k and has_relevant and not x.open_dims:  # repeating the box opens all of its rows again
-                        around = boxes[t, x.box[t], layout * LAYOUT : (layout + 1) * LAYOUT]
-                        rows = max(rows, around[BOX] + (x.class_loops_outside[t] - 1) * around[SWEPT_REPEAT])
-                    taken = max(taken, (times if t != O else 2 * times - 1) * box[COLUMNS])
-                x.rows[t, free, k, layout] = rows
-                x.column_cycles[t, free, k, layout] = column * taken + excess
-            opened, taken_of = x.rows[t, free, k], x.column_cycles[t, free, k]
-            x.usage[t, free, k, ENERGY] += layer.activation_fj * min(opened[0], opened[1])
-            x.stream_cycles[t, free, k] = min(taken_of[0] + miss * opened[0], taken_of[1] + miss * opened[1])
 
 
 @njit
@@ -190,7 +134,7 @@ def find_stored_sets(x: Record, layer: Record, streams: Floats, refetch: Floats,
             used_aligned += (k & 1) * x.size[t] * layer.widths[t, 2]
             energy += x.usage[t, ALL_FREE, k, ENERGY]
             cycles = max(cycles, x.stream_cycles[t, ALL_FREE, k] + pipeline)
-            streams_of_link += _link_share(x, layer, t, ALL_FREE, k)
+            streams_of_link += link_share(layer, t, x.stream_cycles[t, ALL_FREE, k])
         cycles = max(cycles, streams_of_link + pipeline)
         if not is_possible or used > layer.capacity[1, TOGETHER] or used_aligned > layer.capacity[2, TOGETHER]:
             continue
@@ -227,7 +171,7 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
     """Return a lower bound on the objective for the tile at hand.
 
     It is the minimum over the first `few` stored sets, and over the classes that can be innermost at the global buffer
-    and outside it. Modifies x: residence, buffers, free.
+    and outside it. Modifies x: residence, buffers, free, streams.
     """
     left = x.class_loops_left
     pipeline, steps, spare_fj = layer.dram[4], left[0] * left[1] * left[2] * left[3], _energy_left(x, objective)
@@ -246,11 +190,12 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
             one, other = innermost // 3, innermost % 3
             if (x.class_buffer_loops[one] == 1 and one > 0) or (x.class_loops_outside[other] == 1 and other > 0):
                 continue  # the class has no loop that could be innermost
-            energy, cycles = 0, x.min_cycles
             for t in range(3):
                 free[t] = 2 * (t == one) + (t == other)
+            energy, cycles = take_streams(x, layer), x.min_cycles
+            for t in range(3):
                 energy += x.usage[t, free[t], buffers[t], ENERGY]
-                cycles = max(cycles, x.stream_cycles[t, free[t], buffers[t]] + pipeline)
+                cycles = max(cycles, x.streams[t] + pipeline)
             most = min(objective.trial_bound, bound)
             if energy > spare_fj or _value(objective, cycles, energy) > most:
                 continue
@@ -267,7 +212,7 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
 def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     """Return a lower bound on the cycles of what cannot overlap: the terms of `cpsat_pim.mapper.model.latency`."""
     column, first_load, in_pe, buffers, free = layer.dram[0], layer.dram[3], x.in_pe, x.buffers, x.free
-    start, end, outputs = 0, column, x.stream_cycles[O, free[O], buffers[O]]
+    start, end, outputs = 0, column, x.streams[O]
     for t in (I, W):
         head = first_load if in_pe[t] or buffers[t] else 0
         if (in_pe[t] or buffers[t]) and not buffers[t] & 1 and not (x.open_dims if buffers[t] else not x.is_inner_set):
@@ -278,7 +223,7 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     for t in range(3):
         if layer.is_linked[t]:
             residence = min(residence, x.residence[t, buffers[t]])
-            streams_of_link += _link_share(x, layer, t, free[t], buffers[t])
+            streams_of_link += link_share(layer, t, x.streams[t])
     fetches = x.class_loops_outside[O]
     if free[O] & 1 and (buffers[O] or x.looped_classes == (x.class_buffer_loops[O] > 1)):
         fetches = 1
@@ -288,7 +233,7 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     busy = max(start + steps + end, start + outputs + x.residence[O, buffers[O]], streams_of_link + residence)
     for t in (I, W):
         before = 0 if in_pe[t] or buffers[t] else start
-        busy = max(busy, before + x.stream_cycles[t, free[t], buffers[t]] + x.residence[t, buffers[t]] + end)
+        busy = max(busy, before + x.streams[t] + x.residence[t, buffers[t]] + end)
     for f in range(1, layer.resources):
         load, largest = 0, 0
         for t in range(3):
@@ -297,15 +242,6 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
         port = _port_cycles(layer.rates[f], max(load, largest * layer.rates[f, 2]), x.class_pes)
         busy = max(busy, start + port + column)
     return int(busy)
-
-
-@njit
-def _link_share(x: Record, layer: Record, t: int, free: int, buffers: int) -> int:
-    """Return the cycles for which the scans of a tensor occupy a link that it shares with others; 0 if it does not.
-
-    On a bus the times of all streams add up. In a bank only the data of the last run of all is awaited.
-    """
-    return int(x.stream_cycles[t, free, buffers] - max(0, layer.dram[2])) if layer.is_linked[t] else 0
 
 
 @njit
@@ -353,7 +289,7 @@ def _min_usage(x: Record, f: int) -> int:
     """Return the usage of a resource, summed over tensors, each stored where it is smallest, with all loops free."""
     total = 0
     for t in range(3):
-        one = _NOT_STORABLE
+        one = NOT_STORABLE
         for k in range(4):
             one = min(one, x.usage[t, ALL_FREE, k, f])
         total += one

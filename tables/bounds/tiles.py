@@ -30,15 +30,8 @@ from tables.bounds.layer import (
     positions_of,
 )
 from tables.bounds.outer_loops import DramLoopBounds
-from tables.bounds.tile_bounds import (
-    ALL_FREE,
-    TILE_STATE,
-    TrialObjective,
-    bound_array_tile,
-    bound_tensors,
-    bound_tile,
-    find_stored_sets,
-)
+from tables.bounds.tile_bounds import TILE_STATE, TrialObjective, bound_array_tile, bound_tile, find_stored_sets
+from tables.bounds.tile_streams import ALL_FREE, bound_tensors
 from tables.jit import njit
 from tables.nest import I, Ints, K, O, P, W
 

@@ -55,7 +55,8 @@ class TileFigures:
             table[d, : len(found)], places[d, found] = found, range(len(found))
         coefficients, is_offered, paces = self._figures()
         boxes, strides = self._boxes(counts)
-        dram = spatial_bounds.machine.dram
+        dram, restriction = spatial_bounds.machine.dram, spatial_bounds.restriction
+        most = restriction.most_fetched
         timings = (dram.tCCD, arch.dram_activation_latency, last_run_excess(dram), int(last_run(1, dram)))
         figures = {
             "bounds": bounds,
@@ -66,7 +67,9 @@ class TileFigures:
             "is_offered": is_offered,
             "strides": strides,
             "dram": [*timings, spatial_bounds.machine.pipeline_latency, dram.column_bytes],
-            "is_linked": [arch.shared_data_bus or spatial_bounds.restriction.is_shared(t) for t in Tensor],
+            "is_linked": [arch.shared_data_bus or restriction.is_shared(t) for t in Tensor],
+            "most_fetched": -1 if most is None else most,
+            "is_beside": [most is not None and t is not most and t in restriction.part(most) for t in Tensor],
             "min_rows": [min_rows(layer, arch, t) for t in Tensor],
             "min_columns": [min_columns(layer, arch, t) for t in Tensor],
             "activation_fj": spatial_bounds.machine.activation_fj,

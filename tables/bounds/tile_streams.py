@@ -1,0 +1,120 @@
+"""What the tensors of a tile use each by itself, and how long their DRAM streams take at least.
+
+Where tensors share a bank or a bus, their scans follow each other, and the rows that they open depend on each other.
+"""
+
+from tables.bounds.layer import (
+    BOX,
+    CLASS_OF,
+    COLUMNS,
+    ENERGY,
+    FIRST,
+    LAYOUT,
+    MOVED1,
+    REPEAT,
+    RESCAN,
+    SWEPT_REPEAT,
+    Record,
+)
+from tables.jit import njit
+from tables.nest import Ints, O
+
+#: The value of *free* (`tables.bounds.tile_bounds.TILE_STATE`) if a class is innermost both at the global buffer and
+#: outside it.
+ALL_FREE = 3
+#: The usage of levels that cannot store a tensor. It exceeds any other usage.
+NOT_STORABLE = 2**58
+
+
+@njit
+def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
+    """Bound what each tensor uses by itself, where its irrelevant loops are `free`; `ALL_FREE` gives the minimum.
+
+    Modifies x: usage, scans, stream_cycles, rows, column_cycles.
+    """
+    column, miss, excess, _, _, column_bytes = layer.dram
+    for t in range(3):
+        in_pe = x.in_pe[t]
+        has_relevant = x.looped_classes > (x.class_buffer_loops[t] > 1)
+        fetches = 1 if free & 1 else x.class_loops_outside[t]
+        visits = 1 if free & 2 else x.class_buffer_loops[t]
+        visits *= 1 if free & 1 and not has_relevant else x.class_loops_outside[t]
+        for k in range(4):
+            if not x.can_store[t, k]:
+                x.usage[t, free, k] = NOT_STORABLE
+                continue
+            for f in range(layer.resources):
+                passes = layer.coefficients[f, t, in_pe, k, MOVED1] * x.moved[t] * fetches
+                x.usage[t, free, k, f] = x.without_visits[f, t, k] + x.per_visit[f, t, k] * visits + passes
+            x.scans[t, free, k] = _scans(x, t, k, fetches, visits)
+            is_box, b, times = not k & 1, x.box[t], fetches
+            columns = layer.min_columns[t]
+            if (k == 2 and x.open_dims) or (not k and in_pe and not x.is_inner_set):
+                is_box, moved, times = False, x.moved[t] if k else layer.needed[t], fetches if k else visits
+                scans = times if t != O else 2 * times - 1
+                columns = max(columns, -(-moved * scans * layer.widths[t, 3] // column_bytes))
+            elif not k:
+                b, times = x.pe_box[t], visits if in_pe else x.class_loops_left[t]
+            for layout in range(2):
+                rows, taken = layer.min_rows[t], columns
+                if is_box:
+                    box = boxes[t, b, layout * LAYOUT : (layout + 1) * LAYOUT]
+                    rows = max(rows, box[FIRST] + (times - 1) * (box[REPEAT] if k or in_pe else 0))
+                    if not (k or in_pe):
+                        rows = max(rows, times * box[RESCAN])
+                    if not k and has_relevant and not x.open_dims:  # repeating the box opens all of its rows again
+                        around = boxes[t, x.box[t], layout * LAYOUT : (layout + 1) * LAYOUT]
+                        rows = max(rows, around[BOX] + (x.class_loops_outside[t] - 1) * around[SWEPT_REPEAT])
+                    taken = max(taken, (times if t != O else 2 * times - 1) * box[COLUMNS])
+                x.rows[t, free, k, layout] = rows
+                x.column_cycles[t, free, k, layout] = column * taken + excess
+            opened, taken_of = x.rows[t, free, k], x.column_cycles[t, free, k]
+            x.usage[t, free, k, ENERGY] += layer.activation_fj * min(opened[0], opened[1])
+            x.stream_cycles[t, free, k] = min(taken_of[0] + miss * opened[0], taken_of[1] + miss * opened[1])
+
+
+@njit
+def _scans(x: Record, t: int, buffers: int, fetches: int, visits: int) -> int:
+    """Return the fewest scans of a tensor: `fetches` or `visits` of all of its tiles, or one a step if MACs draw it."""
+    if not buffers and not x.in_pe[t]:
+        return int(x.class_loops_left[0] * x.class_loops_left[1] * x.class_loops_left[2] * x.class_loops_left[3])
+    scans = fetches if buffers else visits
+    for d in range(8):
+        if CLASS_OF[d] == t:
+            continue
+        if buffers == 2:
+            scans *= x.loops_left[d] * x.vector[d] * x.vector[8 + d] // x.largest[d]
+        elif not buffers and x.is_inner_set:
+            scans *= x.outer_loops[d]
+    return int(scans)
+
+
+@njit
+def take_streams(x: Record, layer: Record) -> int:
+    """Set the cycles of the streams for the stored set and the innermost classes at hand. Modifies x: streams.
+
+    The tensor of a shared bank that most loops fetch opens a row between any two scans of another one there (B17).
+    Returns the energy of the rows that this adds.
+    """
+    for t in range(3):
+        x.streams[t] = x.stream_cycles[t, x.free[t], x.buffers[t]]
+    most, between = layer.most_fetched, 0
+    if most < 0:
+        return 0
+    for t in range(3):
+        if layer.is_beside[t]:
+            between = max(between, x.scans[t, x.free[t], x.buffers[t]] - 1)
+    opened = x.rows[most, x.free[most], x.buffers[most]]
+    taken = x.column_cycles[most, x.free[most], x.buffers[most]]
+    rows, rows1, miss = max(between, opened[0]), max(between, opened[1]), layer.dram[1]
+    x.streams[most] = min(taken[0] + miss * rows, taken[1] + miss * rows1)
+    return int(layer.activation_fj * (min(rows, rows1) - min(opened[0], opened[1])))
+
+
+@njit
+def link_share(layer: Record, t: int, stream: int) -> int:
+    """Return the cycles for which the scans of a tensor occupy a link that it shares with others; 0 if it does not.
+
+    On a bus the times of all streams add up. In a bank only the data of the last run of all is awaited.
+    """
+    return int(stream - max(0, layer.dram[2])) if layer.is_linked[t] else 0
