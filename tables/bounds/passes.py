@@ -34,6 +34,8 @@ from tables.reduce import gcd, product
 
 #: The most sequences of loops, and the most uses of banks in all of them, that are counted.
 MAX_ORDERS, _MAX_WORK = 4000, 100_000_000
+#: What a scan of a walk takes, in uses of banks that are counted.
+_WALKED_SCAN = 16
 
 
 class Loop(NamedTuple):
@@ -65,7 +67,7 @@ def min_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[
     The minimum is over all orders and splits of the loops outside the tile, and over the given layouts. If it exceeds
     the limit, one cycle more than the limit is returned. None if it is too much to count, or if the time `is_over`.
     """
-    sequences = _sequences(shape, t, tile, 1)
+    sequences = _sequences(shape, t, tile, 1, _WALKED_SCAN)
     if sequences is None:
         return None
     none, never = np.zeros(5, np.int64), np.zeros(1, np.int64)

@@ -70,8 +70,9 @@ class TileBounds:
         self.spatial_bounds, self.tables, self.parameters = spatial_bounds, tables, parameters
         self.on_enumerated, self.is_over = on_enumerated, is_over
         self.figures = TileFigures(spatial_bounds, tables)
-        #: Whether tiles are enumerated. Where only latency counts, that pays for hard layers only.
-        self.is_enabled = spatial_bounds.objective.weights[1] > 0
+        #: Whether tiles are enumerated. Where only latency counts, that pays for hard layers only, but where streams
+        #: share a bank and follow each other.
+        self.is_enabled = spatial_bounds.objective.weights[1] > 0 or bool(spatial_bounds.restriction.shared_parts)
         #: Whether bounds of tiles include the rows of windows, which take time to compute.
         self.is_tight = False
         self._dram_loops: DramLoopBounds | None = None

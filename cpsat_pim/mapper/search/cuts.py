@@ -214,10 +214,13 @@ class CutGenerator:
         return self._add(passes.validity, lambda p, is_valid: p.b.imply([is_valid], p.streams.cycles[t] >= least))
 
     def _tile_passes(self, t: Tensor) -> TilePasses | None:
-        """Return the solution's passes over t's tiles; None if their orders cannot be enumerated."""
+        """Return the solution's passes over t's tiles; None if their orders cannot be enumerated, or if others of its
+        bank interrupt t, so that its rows are known.
+        """
         streams, value = self.master.streams, self.solution.value
         scans = streams.scans[t]
         is_regular = value(scans.is_box) and not can_be_strided(self.master.v.shape, t)
+        is_regular = is_regular and not self.master.v.restriction.is_interrupted(t)
         if not streams.dram.is_open or not is_regular or self.nest.consumers(t)[0] == MACS:
             return None
         extents = {d: value(x) for d, x in scans.extents.items()}
