@@ -126,10 +126,15 @@ def _segment_problems(graph: Graph, plan: Plan) -> Iterator[str]:
         yield f"segments: {name} is not a layer of {graph.name}, or named twice"
     for s, regions in enumerate(plan.segments):
         for i, one in enumerate(regions):
-            inside = one.region.y + one.region.h <= plan.array.rows and one.region.x + one.region.w <= plan.array.cols
-            if not inside or any(one.region.overlaps(other.region) for other in regions[:i]):
+            if not _is_inside(one.region, plan.array) or any(
+                one.region.overlaps(other.region) for other in regions[:i]
+            ):
                 yield f"segments[{s}]: region {one.region.to_list()} must lie in the array, apart from the others"
     yield from _order_problems(graph, plan)
+
+
+def _is_inside(region: Region, array: NodeArray) -> bool:
+    return region.y + region.h <= array.rows and region.x + region.w <= array.cols
 
 
 def _sum_problems(graph: Graph, places: dict[str, tuple[int, int, int]]) -> Iterator[str]:
@@ -180,6 +185,8 @@ def is_read_from(task: LayerTask, stack: str, channels: tuple[int, int]) -> bool
 
 
 def _layer_problems(graph: Graph, plan: Plan) -> Iterator[str]:
+    for name in sorted({*plan.layers} - {task.name for task in graph.tasks}):
+        yield f"layers: {name} is not a layer of {graph.name}"
     regions = {name: plan.segments[s][r].region for s, r, name in plan.steps}
     for task in graph.tasks:
         layer = plan.layers.get(task.name)
@@ -207,6 +214,11 @@ def _tour_problems(task: LayerTask, array: NodeArray, layer: LayerPlan) -> Itera
 
 
 def _home_problems(graph: Graph, plan: Plan) -> Iterator[str]:
+    for name in sorted({*plan.homes} - {*graph.stacks}):
+        yield f"homes: {name} is not a tensor of {graph.name}"
+    for name, home in plan.homes.items():
+        if not _is_inside(home.region, plan.array):
+            yield f"homes.{name}: region {home.region.to_list()} must lie in the array"
     for name in graph.stacks:
         if name not in plan.homes:
             yield f"homes: {name} is missing"

@@ -64,6 +64,14 @@ def test_written_plan_is_read_as_itself(tmp_path):
             lambda d: d["layers"]["a"].update(weight_replicas=3),
             "layers.a: Partition.weight_replicas: must divide the 2 nodes that share (got 3)",
         ),
+        (
+            lambda d: d["segments"][0].append({"region": [0, 0, 1, 1], "layers": []}),
+            "segments[0]: region [0, 0, 1, 1] must lie in the array, apart from the others",
+        ),
+        (lambda d: d["homes"]["a"].update(region=[0, 1, 1, 2]), "homes.a: region [0, 1, 1, 2] must lie in the array"),
+        (lambda d: d["layers"].update(c=d["layers"]["a"]), "layers: c is not a layer of n"),
+        (lambda d: d["homes"].update(c=d["homes"]["a"]), "homes: c is not a tensor of n"),
+        (lambda d: d.update(network="other"), "network: must be a plan of n (got 'other')"),
         (lambda d: d["array"].update(rows=0), "array: NodeArray.rows: must be a positive integer (got 0)"),
     ],
 )
