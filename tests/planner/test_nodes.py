@@ -1,5 +1,9 @@
 """Costs of node problems from the mapper itself, on a machine and layers so small that solves take a second."""
 
+import os
+import signal
+from multiprocessing import get_context
+
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
@@ -123,3 +127,23 @@ def test_padded_problem_costs_what_the_padded_solve_says(tmp_path):
     assert found.least <= NodeCosts(ARCH, energy, store=tmp_path / "nodes.db").solve(NodeProblem(layer=awkward)).least
     again = NodeCosts(ARCH, energy, store=tmp_path / "nodes.db", padding=0.1)
     assert again.cost(NodeProblem(layer=awkward)) == found
+
+
+def solve_and_die(store):
+    """Solve the problem with the file, and be killed at once."""
+    NodeCosts(ARCH, LATENCY, store).solve(FREE)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_killed_search_loses_no_solved_problem(tmp_path):
+    """The file of one that was killed has the optimum."""
+    store = tmp_path / "nodes.db"
+    process = get_context("spawn").Process(target=solve_and_die, args=(store,))
+    process.start()
+    process.join(240)
+    assert process.exitcode == -signal.SIGKILL
+    costs = NodeCosts(ARCH, LATENCY, store)
+    found = costs.cost(FREE)
+    assert (costs.reused, costs.solves) == (1, 0)
+    assert found.is_proven
+    assert found.value == optimum().cost
