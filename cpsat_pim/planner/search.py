@@ -149,6 +149,7 @@ class _Search:
             options.look_at(1)
         for options in self.instance.distinct:
             options.look_at(self.limits.batch - 1, self.tightening.is_paused)
+        self._keep_best()  # of node problems that were solved before
         while not self.is_over and not self.is_proven:
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)
