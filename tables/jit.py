@@ -5,6 +5,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+from tables.compiler import KernelCompiler
 from tables.kernel_cache import keep
 from tables.linking import link_only
 
@@ -17,7 +18,7 @@ def njit(function: F) -> F:
     `nogil`: another thread may watch a kernel, and stop it. No wrapper for calls from C, which nobody makes: compiling
     it takes as long as a short kernel.
     """
-    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
+    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(function)
     keep(compiled, function)
     link_only(compiled, function)
     return cast(F, compiled)

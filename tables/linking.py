@@ -12,9 +12,10 @@ from typing import Any
 import llvmlite.binding
 import numba
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompileResult, compile_result
+from numba.core.compiler import CompileResult, compile_result
 from numba.core.types.misc import unliteral
 
+from tables.compiler import KernelCompiler
 from tables.kernel_cache import ByContent, KernelCache, KernelFiles, keep
 
 
@@ -81,8 +82,8 @@ class _NoMachineCode:
         """Numba's environments serve objects of Python, which kernels do not have."""
 
 
-class _CodeCompiler(Compiler):  # type: ignore[misc]
-    """Numba's compiler, with a library that leaves the code as it is."""
+class _CodeCompiler(KernelCompiler):
+    """The compiler, with a library that leaves the code as it is."""
 
     def _compile_bytecode(self) -> Any:
         self.state.library = _Code(self.state.targetctx.codegen(), self.state.func_id.func_qualname)

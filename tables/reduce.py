@@ -5,6 +5,7 @@ are inlined into.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tables.jit import njit
 from tables.nest import Ints
@@ -44,6 +45,17 @@ def copied(numbers: Ints) -> Ints:
     for i in range(len(numbers)):
         found[i] = numbers[i]
     return found
+
+
+@njit
+def nonzero(flags: NDArray[np.bool_]) -> Ints:
+    """Return the indices of what is true."""
+    found, n = np.empty(len(flags), np.int64), 0
+    for i in range(len(flags)):
+        if flags[i]:
+            found[n] = i
+            n += 1
+    return found[:n]
 
 
 @njit

@@ -6,6 +6,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 import numba
 import numpy as np
 
+from tracesim.compiler import KernelCompiler
 from tracesim.kernel_cache import keep
 from tracesim.linking import link_only
 
@@ -23,7 +24,7 @@ def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Res
     `parallel` (a walk is a sequence). `nogil`: another thread may watch a walk, and stop it. The undecorated function
     stays at `.py_func`.
     """
-    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
+    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(function)
     keep(compiled, function)
     link_only(compiled, function)
     return cast(Callable[_Arguments, _Result], compiled)

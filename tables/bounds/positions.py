@@ -27,7 +27,7 @@ from tables.dram import Dram, last_run, period, recurrence
 from tables.factors import log2_of, quotient
 from tables.jit import njit
 from tables.nest import Ints
-from tables.reduce import gcd, product
+from tables.reduce import gcd, nonzero, product
 
 #: Columns of the result, sums over all positions of the tile unless said:
 #:
@@ -148,7 +148,7 @@ def _base_addresses(steps: Ints, unit: int, stop: Ints, addresses: int) -> Flags
             done = 1  # iterations whose offsets are in; as many more follow at once, by the same offsets further on
             while done < stop[axis, loop]:
                 more = min(done, stop[axis, loop] - done)
-                for place in np.flatnonzero(found):
+                for place in nonzero(found):
                     found[(place + more * steps[axis, loop] // unit) % addresses] = True
                 done += more
     return found

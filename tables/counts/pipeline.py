@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.counts.repetitions import OPEN, SCANS, USED, loop_recurrence
+from tables.counts.repetitions import OPEN, SCANS, USED, go, loop_recurrence
 from tables.counts.visits import Tile, add_visits, scan_pattern, scan_patterns
 from tables.counts.walk import _access_rows, _cycles
 from tables.dram import Dram
 from tables.jit import njit
 from tables.nest import DRAM, PE, I, Ints, O, W
+from tables.reduce import gcd
 
 #: A level's way to the MACs is numbered as one more level.
 TO_MACS = 3
@@ -103,7 +104,7 @@ class Tiles(NamedTuple):
 def _new_banks(tiles: Tiles) -> Banks:
     """Return the banks at the start: no row is open."""
     dram = tiles.dram
-    most = max([scan_patterns(tiles.i, dram), scan_patterns(tiles.w, dram), scan_patterns(tiles.o, dram)])
+    most = max(scan_patterns(tiles.i, dram), scan_patterns(tiles.w, dram), scan_patterns(tiles.o, dram))
     return Banks(
         np.zeros((3, 5), np.int64),
         np.zeros((3, 5), np.int64),
@@ -193,6 +194,13 @@ def _enter(clock: Ints, timing: Timing, level: int, t: int) -> None:
 
 
 @njit
+def _go_all(at: Ints, steps: Ints, loop: int, times: int) -> None:
+    """Go so many steps of a loop from the positions of all tensors. Modifies at."""
+    for t in range(3):
+        go(at[t], steps[t, loop], times)
+
+
+@njit
 def _advance(index: Ints, first: int, end: int, factors: Ints, steps: Ints, at: Ints) -> int:
     """Go to the next iteration of the loops from `first` to `end`; return the loop that moved, or -1 after the last.
 
@@ -200,10 +208,10 @@ def _advance(index: Ints, first: int, end: int, factors: Ints, steps: Ints, at: 
     """
     for i in range(end - 1, first - 1, -1):
         index[i] += 1
-        at += steps[:, i]
+        _go_all(at, steps, i, 1)
         if index[i] < factors[i]:
             return i
-        at -= steps[:, i] * factors[i]
+        _go_all(at, steps, i, -factors[i])
         index[i] = 0
     return -1
 
@@ -218,10 +226,11 @@ def _recurrences(timing: Timing, tiles: Tiles) -> tuple[Ints, Ints]:
         for t in range(3):
             tile = (tiles.i, tiles.w, tiles.o)[t]
             each[t], shifts[i, t] = loop_recurrence(timing.steps[t, i], tile, tiles.dram)
-            rounds = tiles.dram.banks // np.gcd(tiles.dram.banks, shifts[i, t])
+            rounds = tiles.dram.banks // gcd(tiles.dram.banks, shifts[i, t])
             each[t], shifts[i, t] = each[t] * rounds, shifts[i, t] * rounds
-            times[i] = times[i] // np.gcd(times[i], each[t]) * each[t]
-        shifts[i] *= times[i] // each
+            times[i] = times[i] // gcd(times[i], each[t]) * each[t]
+        for t in range(3):
+            shifts[i, t] *= times[i] // each[t]
         if times[i] > _MAX_SNAPSHOTS or timing.factors[i] <= 2 * times[i]:
             times[i] = 0
     return times, shifts
@@ -261,11 +270,13 @@ def _recurs(clock: Ints, then: Ints, banks: Banks, shifts: Ints) -> bool:
 @njit
 def _note(clock: Ints, banks: Banks, then: Ints) -> None:
     """Write a snapshot: the clock, and by part the columns of the current run, the scans so far and the open rows."""
-    then[:_SLOTS] = clock
+    for i in range(_SLOTS):
+        then[i] = clock[i]
     place, width = _SLOTS, banks.rows.shape[2]
     for part in range(3):
         then[place], then[place + 1] = banks.state[part, 3], banks.state[part, SCANS]
-        then[place + 2 : place + 2 + width] = banks.rows[part, OPEN]
+        for bank in range(width):
+            then[place + 2 + bank] = banks.rows[part, OPEN, bank]
         place += 2 + width
 
 
@@ -362,8 +373,8 @@ def _skip(
         repeats = (timing.factors[moved] - 1 - index[moved]) // times
         _repeat(clock, then, banks, shifts, repeats)
         index[moved] += repeats * times
-        banks.at[:] += repeats * times * timing.steps[:, moved]
-        banks.held[:] += repeats * times * timing.steps[:, moved]
+        _go_all(banks.at, timing.steps, moved, repeats * times)
+        _go_all(banks.held, timing.steps, moved, repeats * times)
     _note(clock, banks, then)
 
 
@@ -384,12 +395,14 @@ def run_pipeline(timing: Timing, tiles: Tiles, limit: int, most: int) -> int:
             return 0
         for t in range(3):
             visits, listed = _change_tiles(t, moved, index, clock, timing, tiles, banks, visits, listed)
-        banks.held[:] = banks.at
         start = _start(clock, timing)
-        drawn[:] = timing.draw
+        for t in range(3):
+            drawn[t] = timing.draw[t]
+            for axis in range(banks.at.shape[1]):
+                banks.held[t, axis] = banks.at[t, axis]
         if timing.innermost[O] not in (PE, DRAM) and not _comes_back(index, timing.returns[PE]):
             drawn[O] = timing.first_draw
-        if np.max(timing.innermost) == DRAM:
+        if max(timing.innermost[I], timing.innermost[W], timing.innermost[O]) == DRAM:
             visits, listed = _draw_from_dram(drawn, index, timing, tiles, banks, visits, listed)
         _work(clock, timing, start, drawn)
         moved = _advance(index, 0, timing.outer, timing.factors, timing.steps, banks.at)

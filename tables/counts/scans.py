@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tables.dram import Dram, period
 from tables.jit import njit
 from tables.nest import FILTER_OF, I, Ints, LayerShape, P, span
+from tables.reduce import nonzero
 
 Flags = NDArray[np.bool_]
 
@@ -175,7 +176,7 @@ def with_banks(measured: Ints, wanted: Flags, scan: Scan, unit: int, dram: Dram)
     """Return what is measured of a scan with the columns of the whole scan, for the wanted base addresses."""
     banks = dram.banks
     found = np.empty((len(measured), PER_BANK + 3 * banks), np.int64)
-    for i in np.flatnonzero(wanted):
+    for i in nonzero(wanted):
         for column in range(measured.shape[1]):
             found[i, column] = measured[i, column]
         if banks == 1:
@@ -201,7 +202,7 @@ def _mark_repeated(missing: Flags, times: int, steps: int, inside: Flags) -> boo
     The repetitions are `steps` units apart. Where walking through them takes longer than doubling the part from all
     base addresses, all are marked, in both arrays bool[addresses]. Returns whether that is so. Modifies both.
     """
-    places, doublings = np.flatnonzero(missing), 0
+    places, doublings = nonzero(missing), 0
     while times >> doublings:
         doublings += 1
     if len(places) * times > 2 * doublings * len(missing):
@@ -255,7 +256,7 @@ def _measure_segments(size: int, unit: int, dram: Dram, longer: Ints, missing: F
     `longer` int[n]: cycles of n columns in a run beyond one. Modifies `out`, which is int[addresses, columns as above].
     """
     per_row, banks = dram.row_bytes // dram.column_bytes, dram.banks
-    for i in np.flatnonzero(missing):
+    for i in nonzero(missing):
         first, last = i * unit // dram.column_bytes, (i * unit + size - 1) // dram.column_bytes
         columns, rows = last - first + 1, last // per_row + 1
         initial, final = min(columns, per_row - first), min(columns, last % per_row + 1)

@@ -1,5 +1,6 @@
 """Under constraints the optimum is the least cost of all mappings that keep them, and every bound is valid."""
 
+import itertools
 import random
 from collections.abc import Sequence
 from functools import cache
@@ -85,9 +86,14 @@ def assert_optimal(case: str, constraints: Constraints, objective: Objective) ->
         assert solved.objective_value == solved.bound == objective.reported(expected), constraints
 
 
-@pytest.mark.parametrize("kind", ["energy", "latency"])
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("case", CASES)
+#: Energy and latency in turns; the other half is slow.
+IN_TURNS = [
+    pytest.param(case, seed, kind, marks=[] if (i + seed + k) % 2 == 0 else pytest.mark.slow)
+    for (i, case), seed, (k, kind) in itertools.product(enumerate(CASES), SEEDS, enumerate(["energy", "latency"]))
+]
+
+
+@pytest.mark.parametrize(("case", "seed", "kind"), IN_TURNS)
 def test_optimum_is_the_least_of_what_keeps_random_constraints(case: str, seed: int, kind: str) -> None:
     """If no mapping keeps them the result is INFEASIBLE."""
     assert_optimal(case, draw_constraints(case, random.Random(f"{case} {seed}")), Objective.named(kind))
@@ -187,8 +193,7 @@ def kept_by(mapping: Mapping, rng: random.Random) -> Constraints:
     )
 
 
-@pytest.mark.parametrize("kind", ["latency", "energy"])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(("name", "kind"), list(zip(LAYERS, ["latency", "energy"] * 3, strict=True)))
 def test_master_problem_contains_the_mapping_whose_constraints_it_keeps(name: str, kind: str) -> None:
     """At its exact cost, as without constraints."""
     layer, arch, objective = LAYERS[name], PIMArchitecture(), Objective.named(kind)

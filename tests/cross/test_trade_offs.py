@@ -35,13 +35,15 @@ def test_front_is_that_of_the_whole_space(costs: set[tuple[int, int]]) -> None:
     assert all(point.solved.simulated.energy_fj == point.fj for point in found.points if point.solved.simulated)
 
 
-@pytest.mark.parametrize("case", ["product, weights in the row buffer", "strided"])
+@pytest.mark.parametrize(
+    "case", ["product, weights in the row buffer", pytest.param("strided", marks=pytest.mark.slow)]
+)
 def test_front_with_activations_is_that_of_the_whole_space(case: str) -> None:
     """Complete, where rows are opened again and again; each point opens as many rows as the simulator counts."""
     _check_front_of_three(*CASES[case])
 
 
-@pytest.mark.parametrize("activation_energy", [0, 2e-3])
+@pytest.mark.parametrize("activation_energy", [pytest.param(0, marks=pytest.mark.slow), 2e-3])
 def test_activations_are_traded_where_they_cost_next_to_nothing(activation_energy: float) -> None:
     """On a toy with small buffers and closed pages some point has a rival that beats it in latency and energy."""
     toy = machine("WO", "IO!", "", page_policy="closed")

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables.reduce import copied, gcd, is_any, product, total
+from tables.reduce import copied, gcd, is_any, nonzero, product, total
 
 NUMBERS = st.lists(st.integers(-9, 9), max_size=6)
 
@@ -17,6 +17,7 @@ def test_loops_agree_with_numpy(numbers: list[int]) -> None:
     array = np.array(numbers, np.int64)
     assert (total(array), product(array), is_any(array)) == (array.sum(), array.prod(), array.any())
     assert copied(array).tolist() == numbers
+    assert nonzero(array != 0).tolist() == np.flatnonzero(array != 0).tolist()
 
 
 @given(a=st.integers(0, 10**6), b=st.integers(0, 10**6))
