@@ -229,7 +229,8 @@ class Row:
             self.graph, self.array, self.space, self.objective, self.costs, limits, _progress, incumbents=starts
         )
         if solved.plan is None or solved.cost is None:
-            raise SystemExit(f"{self.key}: no plan was found in {self.arguments.time_limit:g} s")
+            why = solved.reason or f"no plan was found in {self.arguments.time_limit:g} s"
+            raise SystemExit(f"{self.key}: {why}; all of the space cost at least {solved.bound}")
         seconds, memory = time.process_time() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         more = {"status": solved.status.value, "bound": solved.bound, "cpu_seconds": seconds, "memory_mib": memory}
         return self._figures("plan", solved.plan, solved.cost, solved.seconds, **more, **solved.statistics)
