@@ -229,7 +229,9 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
         fetches = 1
     fetches *= 1 if free[O] & 2 or buffers[O] else x.class_buffer_loops[O]
     if fetches > 1 and not buffers[O] & 1 and (buffers[O] or in_pe[O]):
-        end = max(end, outputs)  # partial sums return, and the array waits for them
+        # Partial sums return, and the array waits for them. Two slots hide one write-out of each tile behind a tile's
+        # share of the work.
+        end = max(end, outputs - (steps // fetches if layer.is_double[min(1, buffers[O])] else 0))
     busy = max(start + steps + end, start + outputs + x.residence[O, buffers[O]], streams_of_link + residence)
     for t in (I, W):
         before = 0 if in_pe[t] or buffers[t] else start

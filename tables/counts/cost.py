@@ -115,7 +115,7 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
     for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
         ahead = start - head[t] if t != O and not is_shared else 0  # the second tile is loaded in this time
         stalled = exposed_loads(nest, machine, t, streams[t]) - min(ahead, streams[t].second_stall_cycles)
-        terms[name] = start + compute + stalled + (spilled if t == O else 0) + end
+        terms[name] = start + compute + stalled + end
         if nest.stored[ROW_BUFFER][t]:
             alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t)
             terms[name] = max(terms[name], alone + (start if t == O else end))
@@ -143,9 +143,9 @@ def _first_cycles(nest: Nest, machine: Machine, t: int, stream: StreamCounts) ->
 
 
 def _spilled_cycles(nest: Nest, outputs: StreamCounts) -> int:
-    """Return Z: cycles for which the array waits for partial sums that return from DRAM."""
+    """Return Z: cycles for which the array waits for outputs to leave, and return, if any return from DRAM."""
     is_spilled = nest.spilled() and nest.consumers(O)[0] != MACS
-    return outputs.cycles - outputs.last_cycles if is_spilled else 0
+    return outputs.stall_cycles if is_spilled else 0
 
 
 def _residence(nest: Nest, t: int) -> int:

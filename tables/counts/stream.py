@@ -10,7 +10,6 @@ from tables.counts.accesses import fetches
 from tables.counts.repetitions import Demand
 from tables.counts.visits import BLOCK, SEQUENTIAL, WINDOW, Tile
 from tables.counts.walk import (
-    INFINITE_CYCLES,
     NO_OVERLAP,
     NO_STREAM_LIMIT,
     Interruption,
@@ -98,11 +97,10 @@ def tile_demand(nest: Nest, t: int, timing: ArrayTiming) -> Demand:
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
         return Demand(nest.array_step(), timing.array_cycles // demanded_tiles(nest, t, timing), True)
-    if t == O and nest.spilled():
-        return Demand(1, INFINITE_CYCLES, False)  # the array waits for the whole stream: the term Z
     holder = consumer if timing.is_double[consumer] else inner[0]
-    # A level with one slot loads its next tile only while the array uses the last tile that was taken from it.
-    if holder == MACS:
+    # A level with one slot loads its next tile only while the array uses the last tile that was taken from it. From
+    # there outputs leave before others return: the array waits for all scans.
+    if holder == MACS or (holder != consumer and t == O and nest.spilled()):
         return NO_OVERLAP
     return Demand(1, timing.array_cycles // demanded_tiles(nest, t, timing), False, t != O and holder == consumer)
 

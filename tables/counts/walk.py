@@ -192,11 +192,24 @@ def _is_interrupted(last: int, moved: int, by: Interruption) -> bool:
 
 
 @njit
-def _supply(state: Ints, now: int, is_overlapped: bool, demand: Demand) -> None:
-    """Supply the array with the tiles that it needs next, in the cycle `now`; add its stall. Modifies state."""
+def _comes_back_behind(index: Ints, loops: Ints, moving: int) -> bool:
+    """Return whether the tile was fetched before to which the loop `moving` moves, once those inside have ended."""
+    for i in range(moving):
+        if loops[i, 1] == 1 and index[i] > 0:
+            return True
+    return bool(loops[moving, 1] == 1)
+
+
+@njit
+def _supply(state: Ints, now: int, exposed: int, is_overlapped: bool, demand: Demand) -> None:
+    """Supply the array with the tiles that it needs next, in the cycle `now`; add its stall. Modifies state.
+
+    `exposed`: cycles of the load that nothing hides, as outputs return in them.
+    """
     took = now - state[SUPPLIED]
+    state[STALLED] += exposed
     if is_overlapped:
-        state[STALLED] += max(0, took - demand.cycles)
+        state[STALLED] += max(0, took - exposed - demand.cycles)
         state[OVERLAPPED] += 1
         state[QUICKEST] = min(state[QUICKEST], took)
         if state[TAKEN] == 2 and demand.loads_ahead:
@@ -323,7 +336,8 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
         following = _moves_next(index, loops, sweeps.outer) if moved < sweeps.outer and state[TAKEN] >= 2 else -1
         if following >= 0:
             flags = 2 * (last < interruption.before) + (following < interruption.now)
-            flags = 2 * flags + (is_output and _returns(index, loops))
+            if is_output:
+                flags = 4 * flags + 2 * _returns(index, loops) + _comes_back_behind(index, loops, following)
             write_begin(sweep.begin, state, rows, row, demand.scans, flags)
             if recall(sweeps, which, sweep.begin, row, state, rows):
                 last = moved = _advance(index, at, loops[: sweeps.outer], steps[: sweeps.outer])
@@ -350,7 +364,10 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
         state[TAKEN] += 1
         if state[TAKEN] % demand.scans == 0:
             is_overlapped = demand.is_streamed or (moved >= 0 if is_output else state[TAKEN] > 1)
-            _supply(state, _cycles(state, dram), is_overlapped, demand)
+            exposed = 0
+            if is_output and not demand.is_streamed:  # an old tile makes room for one that returns
+                exposed = (_cycles(state, dram) if _returns(index, loops) else before_last) - state[SUPPLIED]
+            _supply(state, _cycles(state, dram), exposed, is_overlapped, demand)
         if moved < sweeps.outer:
             _end_sweep(sweeps, sweep, state, rows, moved >= 0)
         if moved < 0:

@@ -109,9 +109,19 @@ class Formula:
         return sum(self.move(O, level, way) for level in links for way in (READ, WRITE))
 
     def spilled_stream(self) -> int:
-        """Z: O's DRAM stream without its last scan, where tiles come back from DRAM."""
-        times = self.walked.times[O]
-        return times[-2] if self.spills() else 0
+        """Z: where tiles come back from DRAM, the read-backs, the write-outs before them, and what q(O) hides of no
+        other write-out but the last.
+        """
+        if not self.spills():
+            return 0
+        first = self.levels(O)[0]
+        scans = [op[0] for op in self.walked.operations if op[1:3] == (O, first) and op[0] in ("in", "out")]
+        q = (self.steps_term() + self.exposed_sums()) // self.n(O, first) if self.has_two_slots(first) else 0
+        lasts = [b - a for a, b in pairwise(self.walked.times[O])]
+        waits = zip(scans, [*scans[1:], "end"], lasts, strict=True)
+        return sum(
+            d if "in" in (way, following) else max(0, d - q) for way, following, d in waits if following != "end"
+        )
 
     def exposed_on_chip(self) -> int:
         """XY: X, and the moves of one tensor into the one slot of its innermost level that X does not cover."""
@@ -146,7 +156,7 @@ class Formula:
     # -- DRAM streams -------------------------------------------------------------------------------------------
 
     def hides(self, t: int) -> int | None:
-        """q(t): cycles of the array's work that hide one load; None: the array waits for the whole stream (Z)."""
+        """q(t): cycles of the array's work that hide one load; None: the waits for the stream are Z."""
         array, (first, *inner) = self.steps_term() + self.exposed_sums(), self.levels(t)
         if first == MACS:
             return array // len(self.array_steps)
@@ -211,7 +221,7 @@ class Formula:
         start = sum(heads) if is_shared else max(heads)
         end = streams[O] - self.walked.times[O][-2] + self.path(O, WRITE)
         spilled, stalls = self.spilled_stream(), [self.stalls(t) for t in range(3)]
-        single = [stalls[t].all - stalls[t].steady for t in range(3) if not self.is_bare(t) and not self.spills()]
+        single = [stalls[t].all - stalls[t].steady for t in range(3) if not self.is_bare(t) and not spilled]
         work = self.steps_term() + self.exposed_on_chip() + spilled
         terms = {"compute": start + work + sum(single) + end}
         for t, name in enumerate(NAMES):

@@ -77,6 +77,7 @@ class TileFigures:
             "widths": [[*(tile_width(layer, m, t) for m in BUFFERS), self._least_width(t)] for t in Tensor],
             "needed": [needed_elements(spatial_bounds.shape, t) for t in Tensor],
             "depth": bounds[[Dim.C, Dim.N, Dim.G]].prod(),
+            "is_double": [arch.hierarchy[m].double_buffered for m in ON_CHIP],
         }
         record = np.zeros(1, LAYER)
         for name, value in figures.items():

@@ -71,8 +71,8 @@ class Latency:
         if len(working) > 1 or working[0] is not self.steps:
             self.array = self.b.interval(1, self.max_cycles, "array")
             self.b.model.add(self.array == sum(working))
-        self.waits = self._spilled_stream()
         self.stall = [self.b.interval(0, self.max_cycles, f"stall_{t.name}") for t in Tensor]
+        self.waits = self._spilled_waits()
         self.isolated_stall = [self.b.interval(0, self.max_cycles, f"isolated_stall_{t.name}") for t in Tensor]
         #: Whether the array's work hides some of t's loads. Else partial sums may return at the same time.
         self.is_hidden = [self.b.negated(self._is_exposed(t)) for t in Tensor]
@@ -99,22 +99,26 @@ class Latency:
         levels = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
         return [m for m in levels if m is Level.ROW_BUFFER or not self.v.arch.hierarchy[m].double_buffered]
 
-    def _spilled_stream(self) -> Int:
-        """Return the cycles of O's DRAM stream without its last write, if partial sums come back from DRAM to a level.
+    def _spilled_waits(self) -> Int:
+        """Return the cycles for which the array waits for O's stream, if partial sums come back from DRAM to a level.
 
-        Then the array waits for all of them.
+        It waits for all but the last write. Only of two slots one leaves while the array works on a first visit: one
+        of X > 1 writes of each tile, which take half of the work at most, and a third of the columns.
         """
-        spilled = self._spills_tiles()
+        b, o, spilled = self.b, Tensor.O, self._spills_tiles()
         if spilled is False:
             return 0
-        stream, own = self.b.interval(0, self.max_cycles, "spilled_stream"), self.streams.end_cycles[Tensor.O]
-        self.b.imply([spilled], stream >= self.streams.cycles[Tensor.O] - own)
-        return stream
+        waits, streams = b.interval(0, self.max_cycles, "spilled_waits"), self.streams
+        but_last = streams.cycles[o] - streams.end_cycles[o]
+        for least in (6 * self.stall[o], 6 * but_last - 3 * self.array, 4 * streams.dram.tCCD * streams.columns[o]):
+            b.imply([spilled], 6 * waits >= least)
+        for m in self._levels_of_one_slot():
+            b.imply([spilled, self.v.first_consumer(m, o)], waits >= but_last)
+        return waits
 
     def _spills_tiles(self) -> Lit:
         """Return whether partial sums come back from DRAM to a level."""
-        held = self.b.negated(self.v.first_consumer(MACS, Tensor.O))
-        return self.b.both([self.streams.is_spilled, held], "spills_tiles")
+        return self.b.both([self.streams.is_spilled, self.b.negated(self.v.first_consumer(MACS, Tensor.O))], "spills")
 
     def _stream_terms(self) -> None:
         """The streams of I and W are followed by the array's work on their last tile; O's follows that on its first.
