@@ -47,6 +47,8 @@ Record = Any
 #:   `is_offered` [tensor, stored by the PEs, buffers]: which of these stored sets the machine allows.
 #: - `rates` [resource]: bytes, in so many cycles, number of ports that tensors share, whether each PE has ports of its
 #:   own.
+#: - `sum_rates` [global buffer, row buffer][read, write]: bytes, in so many cycles, at which the level gives and takes
+#:   partial sums; 0 bytes without a limit.
 #: - `strides` [tensor, dim]: rows of `TileCosts.boxes` from one divisor to the next.
 #: - `dram`: cycles of a column, cycles of a row miss, cycles of the last run beyond another (`last_run_excess`), fewest
 #:   cycles of a first scan, pipeline latency in cycles, bytes of a column.
@@ -61,7 +63,8 @@ Record = Any
 LAYER = np.dtype([
     ("bounds", np.int64, 8), ("stride", np.int64, 2), ("dilation", np.int64, 2), ("counts", np.int64, 8),
     ("resources", np.int64), ("coefficients", np.int64, (RESOURCES, 3, 2, 4, len(QUANTITIES))),
-    ("is_offered", np.int64, (3, 2, 4)), ("rates", np.int64, (RESOURCES, 4)), ("strides", np.int64, (3, 8)),
+    ("is_offered", np.int64, (3, 2, 4)), ("rates", np.int64, (RESOURCES, 4)),
+    ("sum_rates", np.int64, (2, 2, 2)), ("strides", np.int64, (3, 8)),
     ("dram", np.int64, 6), ("is_linked", np.int64, 3), ("most_fetched", np.int64), ("is_beside", np.int64, 3),
     ("min_rows", np.int64, 3), ("min_columns", np.int64, 3), ("activation_fj", np.int64),
     ("capacity", np.int64, (3, 4)), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3), ("depth", np.int64),

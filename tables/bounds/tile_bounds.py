@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tables.bounds.array_work import min_visits, min_work, move_cycles, port_cycles, work_cycles
 from tables.bounds.layer import (
     CLASS_OF,
     END,
@@ -89,9 +90,13 @@ def bound_array_tile(x: Record, layer: Record, objective: TrialObjective) -> int
     The loops just outside the PEs' tile are irrelevant to one tensor at most. So the irrelevant loops of at most one
     tensor are free for the PEs, and the bound is the minimum over that tensor.
     """
-    bound, (column, _, _, _, pipeline, _) = INFINITE_COST, layer.dram
+    bound, (column, _, _, first_load, pipeline, _) = INFINITE_COST, layer.dram
+    start, left = first_load if x.in_pe[I] or x.in_pe[W] else 0, x.class_loops_left
+    steps = left[0] * left[1] * left[2] * left[3]
     for free in range(3):
+        work = min_work(x, layer, steps, 1 if free == O else x.class_outer_loops[O])
         energy, cycles = layer.activation_fj * (layer.min_rows[I] + layer.min_rows[W] + layer.min_rows[O]), x.min_cycles
+        cycles = max(cycles, start + work + column + pipeline)
         for f in range(layer.resources):
             load = 0
             for t in range(3):
@@ -104,7 +109,7 @@ def bound_array_tile(x: Record, layer: Record, objective: TrialObjective) -> int
             if f == ENERGY:
                 energy += load
             else:
-                cycles = max(cycles, _port_cycles(layer.rates[f], load, x.class_pes) + column + pipeline)
+                cycles = max(cycles, port_cycles(layer.rates[f], load, x.class_pes) + column + pipeline)
         if not objective.fj_weight or energy <= (objective.trial_bound - objective.fixed) // objective.fj_weight:
             bound = min(bound, _value(objective, cycles, energy))
     return bound
@@ -161,7 +166,7 @@ def _exceeds_trial_bound(
     column, _, _, _, pipeline, _ = layer.dram
     cycles = max(x.min_cycles, int(streams) + pipeline)
     for f in range(1, layer.resources if objective.cycle_weight else 1):
-        cycles = max(cycles, _port_cycles(layer.rates[f], _min_usage(x, f), x.class_pes) + column + pipeline)
+        cycles = max(cycles, port_cycles(layer.rates[f], _min_usage(x, f), x.class_pes) + column + pipeline)
     return bool(_value(objective, cycles, energy + int(refetch)) > objective.trial_bound)
 
 
@@ -213,26 +218,31 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     """Return a lower bound on the cycles of what cannot overlap: the terms of `cpsat_pim.mapper.model.latency`."""
     column, first_load, in_pe, buffers, free = layer.dram[0], layer.dram[3], x.in_pe, x.buffers, x.free
     start, end, outputs = 0, column, x.streams[O]
-    for t in (I, W):
-        head = first_load if in_pe[t] or buffers[t] else 0
-        if (in_pe[t] or buffers[t]) and not buffers[t] & 1 and not (x.open_dims if buffers[t] else not x.is_inner_set):
+    for t in range(3):
+        is_held = in_pe[t] or buffers[t]
+        edge = first_load if t != O and is_held else 0
+        if is_held and not buffers[t] & 1 and not (x.open_dims if buffers[t] else not x.is_inner_set):
             box = boxes[t, x.box[t] if buffers[t] else x.pe_box[t]]
-            head = max(head, min(box[END], box[LAYOUT + END]))
-        start = start + head if layer.is_linked[I] and layer.is_linked[W] else max(start, head)
+            edge = max(edge, min(box[END], box[LAYOUT + END]))
+        if t == O:
+            end = max(end, edge)
+        else:
+            start = start + edge if layer.is_linked[I] and layer.is_linked[W] else max(start, edge)
     residence, streams_of_link = steps, 0
     for t in range(3):
         if layer.is_linked[t]:
             residence = min(residence, x.residence[t, buffers[t]])
             streams_of_link += link_share(layer, t, x.streams[t])
-    fetches = x.class_loops_outside[O]
-    if free[O] & 1 and (buffers[O] or x.looped_classes == (x.class_buffer_loops[O] > 1)):
-        fetches = 1
-    fetches *= 1 if free[O] & 2 or buffers[O] else x.class_buffer_loops[O]
+    visits = min_visits(x, O, free[O])
+    fetches = (1 if free[O] & 1 else x.class_loops_outside[O]) if buffers[O] else visits
+    work, last = work_cycles(x, layer, steps, buffers[O], visits) if buffers[O] else steps, end
+    if buffers[O] == 3:
+        work += move_cycles(layer, 2, fetches - 1)
     if fetches > 1 and not buffers[O] & 1 and (buffers[O] or in_pe[O]):
         # Partial sums return, and the array waits for them. Two slots hide one write-out of each tile behind a tile's
         # share of the work.
-        end = max(end, outputs - (steps // fetches if layer.is_double[min(1, buffers[O])] else 0))
-    busy = max(start + steps + end, start + outputs + x.residence[O, buffers[O]], streams_of_link + residence)
+        last = max(end, outputs - (work // fetches if layer.is_double[min(1, buffers[O])] else 0))
+    busy = max(start + work + last, start + outputs + x.residence[O, buffers[O]], streams_of_link + residence)
     for t in (I, W):
         before = 0 if in_pe[t] or buffers[t] else start
         busy = max(busy, before + x.streams[t] + x.residence[t, buffers[t]] + end)
@@ -241,8 +251,8 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
         for t in range(3):
             one = x.usage[t, free[t], buffers[t], f]
             load, largest = load + one, max(largest, one)
-        port = _port_cycles(layer.rates[f], max(load, largest * layer.rates[f, 2]), x.class_pes)
-        busy = max(busy, start + port + column)
+        port = port_cycles(layer.rates[f], max(load, largest * layer.rates[f, 2]), x.class_pes)
+        busy = max(busy, start + port + end)
     return int(busy)
 
 
@@ -305,10 +315,3 @@ def _energy_left(x: Record, objective: TrialObjective) -> int:
         return INFINITE_COST
     left = objective.trial_bound - objective.fixed - objective.cycle_weight * x.min_cycles
     return int(left // objective.fj_weight)
-
-
-@njit
-def _port_cycles(rate: Ints, load: int, pes: Ints) -> int:
-    """Return the cycles that `load` bytes take over all ports; `rate`: a row of `LAYER.rates`."""
-    ports = pes[0] * pes[1] * pes[2] * pes[3] if rate[3] else 1
-    return int(-(-load * rate[1] // (rate[0] * rate[2] * ports)))

@@ -3,6 +3,7 @@
 Where tensors share a bank or a bus, their scans follow each other, and the rows that they open depend on each other.
 """
 
+from tables.bounds.array_work import has_relevant_loops, min_visits
 from tables.bounds.layer import (
     BOX,
     CLASS_OF,
@@ -35,10 +36,8 @@ def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
     column, miss, excess, _, _, column_bytes = layer.dram
     for t in range(3):
         in_pe = x.in_pe[t]
-        has_relevant = x.looped_classes > (x.class_buffer_loops[t] > 1)
+        has_relevant, visits = has_relevant_loops(x, t), min_visits(x, t, free)
         fetches = 1 if free & 1 else x.class_loops_outside[t]
-        visits = 1 if free & 2 else x.class_buffer_loops[t]
-        visits *= 1 if free & 1 and not has_relevant else x.class_loops_outside[t]
         for k in range(4):
             if not x.can_store[t, k]:
                 x.usage[t, free, k] = NOT_STORABLE

@@ -66,6 +66,7 @@ class TileFigures:
             "resources": len(paces),
             "is_offered": is_offered,
             "strides": strides,
+            "sum_rates": [[*map(rate, self._limits(m))] for m in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER)],
             "dram": [*timings, spatial_bounds.machine.pipeline_latency, dram.column_bytes],
             "is_linked": [arch.shared_data_bus or restriction.is_shared(t) for t in Tensor],
             "most_fetched": -1 if most is None else most,
@@ -115,18 +116,22 @@ class TileFigures:
         """
         arch = self.spatial_bounds.arch
         for level in ON_CHIP:
-            memory = arch.hierarchy[level]
-            for way, limit in enumerate((memory.read_bandwidth_limit, memory.write_bandwidth_limit)):
+            for way, limit in enumerate(self._limits(level)):
                 pace = rate(limit)
                 if pace[0]:
 
                     def accesses(t: int, kept: Stored, sharing: Sharing, at: tuple[int, int] = (level, way)) -> Terms:
                         return access_terms(t, kept, sharing).get(at, {})
 
-                    yield level, accesses, (*pace, memory.ports, int(level is Level.PE))
+                    yield level, accesses, (*pace, arch.hierarchy[level].ports, int(level is Level.PE))
         pace = rate(arch.pe_array.interconnect_bandwidth)
         if pace[0]:
             yield Level.PE, crossing_terms, (*pace, 1, 0)
+
+    def _limits(self, level: Level) -> tuple[float | None, float | None]:
+        """Return the bytes per cycle that a level gives and takes; None without a limit."""
+        memory = self.spatial_bounds.arch.hierarchy[level]
+        return memory.read_bandwidth_limit, memory.write_bandwidth_limit
 
     def _least_width(self, t: Tensor) -> int:
         """Return the bytes per element in DRAM; of outputs the smaller of their width and that of partial sums."""
@@ -150,6 +155,8 @@ class TileFigures:
             boxes = int(np.prod(sizes, dtype=np.int64))
             strides[t, list(table.dims)] = [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(sizes))]
             columns = {name: getattr(table, name) for name in BOX_COLUMNS} if is_known else {}
+            if columns and t is Tensor.O:  # its last tile may have been read back
+                columns["end_cycles"] = np.minimum(table.end_cycles, table.rewrite_cycles)
             if not has_known_boxes(layer, t):
                 columns = {n: x for n, x in columns.items() if n not in ("box_activations", "swept_repeat_activations")}
             if t in interrupted:
