@@ -67,12 +67,13 @@ def tile_lower_bound(
     """
     layer, arch = in_whole_units(layer, arch)
     few = parameters.layer_bound_tiles
-    parameters = evolve(parameters, bound_tiles=few, bound_tiles_latency=few, timed_tiles=few, foreseen_share=0.99)
+    parameters = evolve(parameters, bound_tiles=few, bound_tiles_latency=few)
     tables, bounds = build_tables(layer, arch), []
     for restriction in restrictions(layer, arch, FREE, NO_LIMIT):
         spatial = SpatialBounds(layer, arch, objective, restriction)
         if restriction.subspace is not Subspace.SPLIT and spatial.lower_bound is not None:
             tiles = TileBounds(spatial, tables, parameters=parameters)
+            tiles.is_enabled = True
             bounds.append(_raised_by(tiles, spatial.lower_bound))
     return min(bounds, default=None)
 

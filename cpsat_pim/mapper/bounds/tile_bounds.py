@@ -49,8 +49,6 @@ class TileEnumerations:
     def __init__(self) -> None:
         self.known: TileEnumeration | None = None
         self.too_many: float = math.inf
-        #: Whether limits are those of hard layers.
-        self.is_tight = False
 
 
 class TileBounds:
@@ -72,12 +70,13 @@ class TileBounds:
         self.spatial_bounds, self.tables, self.parameters = spatial_bounds, tables, parameters
         self.on_enumerated, self.is_over = on_enumerated, is_over
         self.figures = TileFigures(spatial_bounds, tables)
-        #: Whether only latency counts, and no streams follow each other in a bank: then many tiles have about the same
-        #: bound.
-        self._is_timed_only = not (spatial_bounds.objective.weights[1] or spatial_bounds.restriction.shared_parts)
+        #: Whether tiles are enumerated. Where only latency counts, that pays for hard layers only, but where streams
+        #: share a bank and follow each other.
+        self.is_enabled = spatial_bounds.objective.weights[1] > 0 or bool(spatial_bounds.restriction.shared_parts)
         #: Whether bounds of tiles include the rows of windows, which take time to compute.
         self.is_tight = False
         self._dram_loops: DramLoopBounds | None = None
+        self.max_enumerated = parameters.bound_tiles if self.is_enabled else parameters.bound_tiles_latency
         self._enumerations = enumerations or TileEnumerations()
         self._of_budget: TileBounds | None = None
 
@@ -96,23 +95,11 @@ class TileBounds:
         )
 
     def tighten(self) -> None:
-        """Enumerate tiles from now on with the tightest bounds, and more of them where only latency counts."""
-        self.is_tight = True
-        if self._is_timed_only and not self._enumerations.is_tight:
-            self._enumerations.is_tight, self._enumerations.too_many = True, math.inf
+        """Enumerate tiles from now on whatever the objective, with the tightest bounds."""
+        self.is_enabled = self.is_tight = True
         if self.spatial_bounds.restriction.subspace.is_aligned:
             self._dram_loops = None
             self._enumerations.known = None
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether few tiles are bounded, as only latency counts, in a layer that is not hard."""
-        return self._is_timed_only and not self.is_tight
-
-    @property
-    def are_few(self) -> bool:
-        """Whether all tiles were enumerated that were asked for so far."""
-        return self._enumerations.known is not None and self._enumerations.too_many == math.inf
 
     # --- Candidates of a master problem ------------------------------------------------------------------------------
 
@@ -143,9 +130,12 @@ class TileBounds:
 
     def _own_candidates(self, trial_bound: int, inner_extents: Sequence[int] | None) -> Candidates:
         """Return the same whatever their energy."""
-        known = self.enumerate_up_to(trial_bound)
-        if known is None:
-            return Candidates(*self.spatial_bounds.candidates(trial_bound), None).with_inner_extents(inner_extents)
+        known = self._enumerations.known
+        if known is None or known.trial_bound < trial_bound:
+            vectors, bounds = self.spatial_bounds.candidates(trial_bound)
+            known = self.enumerate(trial_bound, vectors, bounds)
+            if known is None:
+                return Candidates(vectors, bounds, None).with_inner_extents(inner_extents)
         kept = known.lower_bounds <= trial_bound
         tiles = known.tiles[known.tiles[:, COST] <= trial_bound]
         if inner_extents is not None:
@@ -220,16 +210,11 @@ class TileBounds:
 
     # --- Enumeration -------------------------------------------------------------------------------------------------
 
-    def enumerate_up_to(self, trial_bound: int) -> TileEnumeration | None:
-        """Enumerate the tiles with a lower bound of at most the trial bound, or as many of them as are affordable;
-        return all of these tiles, and perhaps more, or None.
-        """
+    def enumerate_up_to(self, trial_bound: int) -> None:
+        """Enumerate the tiles with a lower bound of at most the trial bound, or as many of them as are affordable."""
         known = self._enumerations.known
-        if known is not None and known.trial_bound >= trial_bound:
-            return known
-        if self.is_limited and known is not None:  # to begin anew takes as long whatever the trial bound
-            trial_bound = int(trial_bound * (1 + self.parameters.timed_lookahead))
-        return self.enumerate(trial_bound, *self.spatial_bounds.candidates(trial_bound))
+        if known is None or known.trial_bound < trial_bound:
+            self.enumerate(trial_bound, *self.spatial_bounds.candidates(trial_bound))
 
     def enumerate(self, trial_bound: int, vectors: Ints, bounds: Ints, margin: int = 0) -> TileEnumeration | None:
         """Enumerate the tiles of vectors int[n, 19] with lower bounds int[n], and keep them if they reach higher than
@@ -263,7 +248,7 @@ class TileBounds:
     def _is_affordable(self, vectors: Ints) -> bool:
         """Whether tiles of so many vectors are enumerated: bounds of tiles do not hold for uneven residency."""
         is_even = not self.spatial_bounds.arch.uneven_residency
-        return is_even and 0 < len(vectors) < self._enumerations.too_many / 2
+        return self.is_enabled and is_even and 0 < len(vectors) < self._enumerations.too_many / 2
 
     def _bound_tiles(self, trial_bound: int, vectors: Ints, margin: int) -> tuple[TileEnumeration, int | None] | None:
         """Enumerate the tiles of some vectors in turn; None if `is_over` says so.
@@ -278,8 +263,7 @@ class TileBounds:
         goal, dram_loops = self._trial_objective(trial_bound), self.dram_loops
         is_aligned, allowed = spatial_bounds.restriction.subspace.is_aligned, self._max_tiles(margin)
         number, bounded, begin, last, at_a_time = 0, 0, 0, 0, 1
-        is_interrupted = False
-        while begin < len(vectors) and not is_interrupted:
+        while begin < len(vectors) and bounded <= allowed and number <= parameters.kept_tiles:
             if self.is_over():
                 return None
             last, end, left = begin, min(begin + at_a_time, len(vectors)), allowed - bounded
@@ -303,29 +287,15 @@ class TileBounds:
             few = more < parameters.tiles_per_call
             at_a_time = min(2 * at_a_time, parameters.vectors_per_call) if few else max(1, at_a_time // 2)
             self.on_enumerated(more)
-            is_interrupted = number > parameters.kept_tiles or self._are_too_many(
-                bounded, allowed, begin / len(vectors)
-            )
+        is_interrupted = bounded > allowed or number > parameters.kept_tiles
         enumeration = TileEnumeration(goal.trial_bound, vectors, least, found[:number].copy())
         return enumeration, last if is_interrupted else None
 
-    def _are_too_many(self, bounded: int, allowed: int, done: float) -> bool:
-        """Return whether a limit on bounded tiles is exceeded, or, where only latency counts, will be by far: `done`,
-        the share of the vectors so far, is then about that of the tiles.
-        """
-        is_foreseen = self.is_limited and bounded > allowed * self.parameters.foreseen_share
-        return bounded > (2 * allowed * done if is_foreseen else allowed)
-
     def _max_tiles(self, margin: int) -> int:
         """Return how many tiles, and sets of tiles, one enumeration may bound."""
-        parameters, fj_weight = self.parameters, self.spatial_bounds.objective.weights[1]
-        if self.is_limited:
-            return parameters.timed_tiles
         if self.is_tight:
-            return parameters.hard_tiles
-        if margin:
-            return parameters.bound_tiles if fj_weight else parameters.bound_tiles_latency
-        return parameters.trial_tiles
+            return self.parameters.hard_tiles
+        return self.max_enumerated if margin else self.parameters.trial_tiles
 
     def _trial_objective(self, trial_bound: int) -> TrialObjective:
         """Return the objective in the kernels' form: weights, the energy of all MACs, and the trial bound."""

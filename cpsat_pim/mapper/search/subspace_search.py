@@ -186,9 +186,7 @@ class SubspaceSearch:
             yield trial
 
     def _count_tiles(self, tiles: int) -> None:
-        """Count the bounding of so many tiles as work; of few ones it is no sign of a hard layer."""
-        if self.tiles.is_limited:
-            return
+        """Count the bounding of so many tiles as work."""
         self.state.statistics["work"] += self.parameters.tile_work * tiles
 
     @property
@@ -212,7 +210,7 @@ class SubspaceSearch:
         if master is not None and master.serves_up_to(cutoff):
             self._add_known_cuts(master)  # those that other subspaces have made meanwhile
             return master
-        if master is None and next(self._tile_raises, None) is not None:
+        if master is None and self.tiles.is_enabled and next(self._tile_raises, None) is not None:
             return None
         if self.state.is_hard and not self._has_tried_cheapest and self.subspace is not Subspace.SPLIT:
             self._has_tried_cheapest = True
@@ -264,7 +262,7 @@ class SubspaceSearch:
         Where bounds of tiles leave few candidates, master problems of single splits are soon solved, too.
         """
         is_early = self.relaxed_split_solves < self.parameters.relaxed_split_solves
-        has_few = self.tiles.are_few and not (self.state.is_hard or self.restriction.shared_parts)
+        has_few = self.tiles.is_enabled and not (self.state.is_hard or self.restriction.shared_parts)
         return self.subspace is Subspace.SPLIT and extents is None and is_early and not has_few
 
     def _add_known_cuts(self, master: MasterProblem) -> None:

@@ -144,7 +144,7 @@ class SearchParameters:
 
     #: Tiles, and sets of tiles, that are bounded at most for the lower bound of a subspace ...
     bound_tiles: int = _number(30_000_000, positive)
-    #: ... where only latency counts and streams share a bank.
+    #: ... where only latency counts: fewer, for too many of the tiles that keep the array busy have the same bound.
     bound_tiles_latency: int = _number(4_000_000, positive)
     #: ... for the bound of a layer that is not solved (bounds.layer_bound). Measured: of 23 parts of ResNet-50 on
     #: stacked-3d-4x4, 10,000 raise the bounds of 18 by 1 to 4 % in 0.06 s each, 100,000 of 22 in 0.12 s.
@@ -153,16 +153,7 @@ class SearchParameters:
     trial_tiles: int = _number(4_000_000, positive)
     #: ... for those that keep a budget of energy.
     budget_tiles: int = _number(1_000_000, positive)
-    #: ... where only latency counts and none do, for either: fewer, for many of the tiles that keep the array busy have
-    #: about the same bound. Measured: so many are bounded in 0.5 s; near the optimum of ResNet-50's shapes less than
-    #: 300 are then left for half of them, and those of layer1 with 1x1 filters have more than 4,000,000.
-    timed_tiles: int = _number(600_000, positive)
-    #: Fraction of a trial bound above it up to which these are enumerated, once some are known: to begin anew takes as
-    #: long whatever the trial bound.
-    timed_lookahead: float = _number(0.25, not_negative_real)
-    #: Share of these after which an enumeration ends if it would take twice as many in all.
-    foreseen_share: float = _number(0.125, share)
-    #: The limit of a hard layer, for any of these.
+    #: ... of a hard layer, for either.
     hard_tiles: int = _number(12_000_000, positive)
     #: Tiles of an enumeration that are kept; more are too many.
     kept_tiles: int = _number(200_000, positive)

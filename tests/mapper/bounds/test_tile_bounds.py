@@ -10,15 +10,14 @@ from cpsat_pim.mapper.bounds.tile_bounds import TileBounds, TileEnumerations
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapper.space.candidates import COST, INSIDE_BUFFER, INSIDE_PE
-from cpsat_pim.mapper.space.parameters import SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.constraints import Constraints
 
 
 def test_tiles_within_a_budget_are_few_and_hold_the_mapping_that_needs_all_of_it() -> None:
-    """The budget is the least energy. For latency alone there are too many tiles; within it all are known, that of the
-    optimum among them, and no bound on the latency exceeds the optimum's.
+    """The budget is the least energy. For latency alone no tiles are enumerated; within it all are, that of the optimum
+    among them, and no bound on the latency exceeds the optimum's.
     """
     layer, arch = ConvWorkload(R=3, S=3, P=8, Q=8, C=16, K=16), PIMArchitecture()
     request = SolveRequest(objective=Objective.named("energy"), then=None, time_limit=100)
@@ -29,8 +28,7 @@ def test_tiles_within_a_budget_are_few_and_hold_the_mapping_that_needs_all_of_it
     budget, tables, held = request.budget.with_most("energy", solved.cost), build_tables(layer, arch), []
     for subspace in Subspace:
         restriction = Restriction(layer, arch, Constraints(), subspace, budget)
-        spatial_bounds = SpatialBounds(layer, arch, Objective.named("latency"), restriction)
-        tiles = TileBounds(spatial_bounds, tables, parameters=SearchParameters(timed_tiles=1))
+        tiles = TileBounds(SpatialBounds(layer, arch, Objective.named("latency"), restriction), tables)
         assert tiles.candidates(solved.latency).tiles is None
         tiles.keep_energy_budget(TileEnumerations())
         found = tiles.candidates(solved.latency).tiles
