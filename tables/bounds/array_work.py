@@ -20,10 +20,11 @@ def min_work(x: Record, layer: Record, steps: int, visits: int) -> int:
         work = steps
         if buffers:
             work = work_cycles(x, layer, steps, buffers, visits)
-        elif passes > 1:  # the stream; its last column is the end
+        elif passes > 1:  # the stream; its last column is the end, and two slots hide one write-out of each tile
             column, excess = layer.dram[0], layer.dram[2]
             stream = max(0, column * ((2 * passes - 1) * layer.min_columns[O] - 1) + excess)
-            work = steps + stream if x.in_pe[O] else max(steps, stream)
+            hidden = steps // passes if layer.is_double[0] else 0
+            work = steps + max(0, stream - hidden) if x.in_pe[O] else max(steps, stream)
         least = min(least, work)
     return least
 
