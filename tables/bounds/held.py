@@ -57,12 +57,15 @@ def held_runs(
     sides = np.array([int(axis_box(shape, t, np.array([tile]), axis)[0]) for axis in AXES[t][layout]])
     scan = box_scan(sides, np.array(list(strides.values())), width)
     dims = [d for d in range(8) if d not in IRRELEVANT[t]]
-    begins = np.zeros(1, np.int64)
-    for d in dims:
-        begins = (begins[:, None] + np.arange(0, shape.bounds[d], box[d]) * step_bytes(shape, t, strides, d)).ravel()
     tile_steps = tile_steps_of(shape, t, strides, tile)
-    unit = math.gcd(dram.row_bytes, *scan.strides.tolist(), *begins.tolist(), *tile_steps.values())
-    places, times = np.unique(begins % dram.row_bytes // unit, return_counts=True)
+    box_steps = {d: box[d] * step_bytes(shape, t, strides, d) for d in dims}
+    unit = math.gcd(dram.row_bytes, *scan.strides.tolist(), *tile_steps.values(), *box_steps.values())
+    times = np.zeros(dram.row_bytes // unit, np.int64)  # boxes that begin at each place in a row
+    times[0] = 1
+    for d, step in box_steps.items():
+        places, ways = np.unique(np.arange(shape.bounds[d] // box[d]) * step // unit % len(times), return_counts=True)
+        times = sum(way * np.roll(times, place) for place, way in zip(places, ways, strict=True))
+    places = np.flatnonzero(times)
     loops = Counter(Loop(d, p) for d in dims for p in primes_of(box[d] // tile[d]))
     orders = list(islice(loop_orders(loops), MAX_ORDERS + 1))
     scans = math.prod(loop.trips for loop in loops.elements())
@@ -72,7 +75,7 @@ def held_runs(
         np.array(rows, np.int64).reshape(len(orders), loops.total())
         for rows in ([[loop.trips for loop in order] for order in orders], [steps_of(o, tile_steps) for o in orders])
     )
-    return HeldRuns(*_least(trips, steps, places, times, measure(scan, unit, dram), unit, dram))
+    return HeldRuns(*_least(trips, steps, places, times[places], measure(scan, unit, dram), unit, dram))
 
 
 @njit

@@ -23,18 +23,32 @@ _LEAST_SCANS, _LEAST_SAVING = 10_000, 4
 BEGIN = 5
 #: The open row of a bank whose rows are closed, in place of a number.
 _CLOSED = 2**62
+#: The fewest cycles of a load where there was none.
+_NO_LOAD = 2**62
 
 
 class Sweeps(NamedTuple):
     """`outer`: how many loops lie outside a sweep, 0 if none are kept. By pattern (`tables.counts.visits`) of the first
     scan: `is_known` bool[patterns], `begins` int[patterns, BEGIN], and `costs` int[patterns, ROWS + 1]: what the slots
     of a walk's state grow by, the run and the quickest load in place of that, and the open row as above.
+
+    Of the sweep that is being counted: how it `begin`s int[BEGIN], the state by `then` int[ROWS], and its `place`
+    int[PLACE].
     """
 
     outer: int
     is_known: Ints
     begins: Ints
     costs: Ints
+    begin: Ints
+    then: Ints
+    place: Ints
+
+
+#: Of the sweep that is being counted: 1 if there is one, pattern and row of its first scan, and the fewest cycles of a
+#: load before it.
+IS_COUNTED, WHICH, ROW, BEFORE = range(4)
+PLACE = BEFORE + 1
 
 
 @njit
@@ -53,16 +67,49 @@ def new_sweeps(loops: Ints, steps: Ints, patterns: int, tile: Tile, dram: Dram) 
             if left < least:
                 outer, least = i + 1, left
     kept = patterns if outer else 0
-    known = np.zeros(kept, np.int64)
-    return Sweeps(outer, known, np.empty((kept, BEGIN), np.int64), np.empty((kept, ROWS + 1), np.int64))
+    return keeping(outer, kept)
 
 
 @njit
-def write_begin(begin: Ints, state: Ints, rows: Ints, row: int, scans: int, flags: int) -> None:
-    """Write what a sweep depends on that begins in a row. Modifies `begin` int[BEGIN].
+def keeping(outer: int, patterns: int) -> Sweeps:
+    """Return sweeps inside the first `outer` loops, of so many patterns."""
+    begins, costs = np.empty((patterns, BEGIN), np.int64), np.empty((patterns, ROWS + 1), np.int64)
+    begin, then = np.zeros(BEGIN, np.int64), np.zeros(ROWS, np.int64)
+    return Sweeps(outer, np.zeros(patterns, np.int64), begins, costs, begin, then, np.zeros(PLACE, np.int64))
 
-    `scans`: after so many the array needs a tile. `flags`: whatever else the scans of a sweep depend on.
+
+@njit
+def recall_or_begin(sweeps: Sweeps, which: int, row: int, state: Ints, rows: Ints, scans: int, flags: int) -> bool:
+    """Count a sweep at once if one that began alike was kept, and return whether that is so; else begin to count it.
+
+    It begins in `row` with the pattern `which`. `scans`: after so many the array needs a tile. `flags`: whatever else
+    its scans depend on. Modifies sweeps, state and rows.
     """
+    _write_begin(sweeps.begin, state, rows, row, scans, flags)
+    if _recall(sweeps, which, row, state, rows):
+        return True
+    place = sweeps.place
+    place[IS_COUNTED], place[WHICH], place[ROW], place[BEFORE] = 1, which, row, state[QUICKEST]
+    state[QUICKEST] = _NO_LOAD
+    for slot in range(ROWS):
+        sweeps.then[slot] = state[slot]
+    return False
+
+
+@njit
+def end_sweep(sweeps: Sweeps, state: Ints, rows: Ints, is_kept: bool) -> None:
+    """End the sweep that is being counted, if one is, and keep it. Modifies sweeps and state."""
+    place = sweeps.place
+    if not place[IS_COUNTED]:
+        return
+    if is_kept:
+        _keep(sweeps, state, rows)
+    place[IS_COUNTED], state[QUICKEST] = 0, min(state[QUICKEST], place[BEFORE])
+
+
+@njit
+def _write_begin(begin: Ints, state: Ints, rows: Ints, row: int, scans: int, flags: int) -> None:
+    """Write what a sweep depends on that begins in a row. Modifies `begin` int[BEGIN]."""
     begin[0], begin[1] = _open_row(rows, row), state[RUN]
     begin[2], begin[3], begin[4] = state[CYCLES] - state[SUPPLIED], state[TAKEN] % scans, flags
 
@@ -74,7 +121,7 @@ def _open_row(rows: Ints, row: int) -> int:
 
 
 @njit
-def recall(sweeps: Sweeps, which: int, begin: Ints, row: int, state: Ints, rows: Ints) -> bool:
+def _recall(sweeps: Sweeps, which: int, row: int, state: Ints, rows: Ints) -> bool:
     """Count a sweep that begins with the pattern `which` at once; return whether an equal one was kept.
 
     Modifies state and rows.
@@ -82,7 +129,7 @@ def recall(sweeps: Sweeps, which: int, begin: Ints, row: int, state: Ints, rows:
     if not sweeps.is_known[which]:
         return False
     for i in range(BEGIN):
-        if sweeps.begins[which, i] != begin[i]:
+        if sweeps.begins[which, i] != sweeps.begin[i]:
             return False
     cost = sweeps.costs[which]
     run, quickest = cost[RUN], min(state[QUICKEST], cost[QUICKEST])
@@ -95,12 +142,13 @@ def recall(sweeps: Sweeps, which: int, begin: Ints, row: int, state: Ints, rows:
 
 
 @njit
-def keep(sweeps: Sweeps, which: int, begin: Ints, row: int, then: Ints, state: Ints, rows: Ints) -> None:
-    """Keep a sweep that ended: `then` is the state in which it began, with no load so far. Modifies sweeps."""
-    for i in range(BEGIN):
-        sweeps.begins[which, i] = begin[i]
+def _keep(sweeps: Sweeps, state: Ints, rows: Ints) -> None:
+    """Keep the sweep that is being counted. Modifies sweeps."""
+    which = sweeps.place[WHICH]
     cost = sweeps.costs[which]
+    for i in range(BEGIN):
+        sweeps.begins[which, i] = sweeps.begin[i]
     for slot in range(ROWS):
-        cost[slot] = state[slot] - then[slot]
-    cost[RUN], cost[QUICKEST], cost[ROWS] = state[RUN], state[QUICKEST], _open_row(rows, row)
+        cost[slot] = state[slot] - sweeps.then[slot]
+    cost[RUN], cost[QUICKEST], cost[ROWS] = state[RUN], state[QUICKEST], _open_row(rows, sweeps.place[ROW])
     sweeps.is_known[which] = 1

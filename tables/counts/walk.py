@@ -29,7 +29,7 @@ from tables.counts.repetitions import (
     loop_recurrence,
     skip_recurrence,
 )
-from tables.counts.sweeps import BEGIN, Sweeps, keep, new_sweeps, recall, write_begin
+from tables.counts.sweeps import end_sweep, new_sweeps, recall_or_begin
 from tables.counts.visits import WINDOW, Tile, add_visits, scan_pattern, scan_patterns
 from tables.dram import Dram, last_run, period
 from tables.jit import njit
@@ -254,44 +254,6 @@ def _recurrences(loops: Ints, steps: Ints, tile: Tile, dram: Dram) -> tuple[int,
     return scans, kept, found
 
 
-class _Sweep(NamedTuple):
-    """The sweep that is being counted: how it began, as in `tables.counts.sweeps`, and the state by then.
-
-    `place` int[3]: the pattern and the row of its first scan, and 1 if a sweep is being counted. `quickest` int[1]: the
-    fewest cycles of a load before.
-    """
-
-    begin: Ints
-    then: Ints
-    place: Ints
-    quickest: Ints
-
-
-@njit
-def _no_sweep() -> _Sweep:
-    """Return that no sweep is being counted."""
-    return _Sweep(np.zeros(BEGIN, np.int64), np.zeros(ROWS, np.int64), np.zeros(3, np.int64), np.zeros(1, np.int64))
-
-
-@njit
-def _begin_sweep(sweep: _Sweep, which: int, row: int, state: Ints) -> None:
-    """Begin to count a sweep, whose loads are its own. Modifies sweep and state."""
-    sweep.place[0], sweep.place[1], sweep.place[2] = which, row, 1
-    sweep.quickest[0], state[QUICKEST] = state[QUICKEST], INFINITE_CYCLES
-    for slot in range(ROWS):
-        sweep.then[slot] = state[slot]
-
-
-@njit
-def _end_sweep(sweeps: Sweeps, sweep: _Sweep, state: Ints, rows: Ints, is_kept: bool) -> None:
-    """End the sweep that is being counted, if one is, and keep it. Modifies sweeps, sweep and state."""
-    if not sweep.place[2]:
-        return
-    if is_kept:
-        keep(sweeps, sweep.place[0], sweep.begin, sweep.place[1], sweep.then, state, rows)
-    state[QUICKEST], sweep.place[2] = min(state[QUICKEST], sweep.quickest[0]), 0
-
-
 @njit
 def _moves_next(index: Ints, loops: Ints, outer: int) -> int:
     """Return which of the first `outer` loops moves once those inside have ended, or -1 if none does any more."""
@@ -299,6 +261,22 @@ def _moves_next(index: Ints, loops: Ints, outer: int) -> int:
         if index[i] < loops[i, 0] - 1:
             return i
     return -1
+
+
+@njit
+def _sweep_flags(index: Ints, loops: Ints, outer: int, last: int, is_output: bool, by: Interruption) -> int:
+    """Return what the scans of a sweep depend on besides the state: how its first and its last one are interrupted, and
+    whether its output tiles, and the one behind them, return; -1 for the last sweep.
+
+    `last`: the loop that had moved for the scan before the sweep.
+    """
+    following = _moves_next(index, loops, outer)
+    if following < 0:
+        return -1
+    flags = 2 * (last < by.before) + (following < by.now)
+    if not is_output:
+        return flags
+    return 4 * flags + 2 * _returns(index, loops) + _comes_back_behind(index, loops, following)
 
 
 @njit
@@ -324,8 +302,7 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
     scans, kept, recurrences = _recurrences(loops, steps, tile, dram)
     snapshots = np.zeros((loops.shape[0], kept + 1, ROWS + dram.banks), np.int64)
     patterns, visits, listed = np.zeros((scan_patterns(tile, dram), 2), np.int64), np.empty((64, 2), np.int64), 0
-    sweeps, sweep = new_sweeps(loops, steps, len(patterns), tile, dram), _no_sweep()
-    scan_cycles = _min_scan_cycles(tile, dram)
+    sweeps, scan_cycles = new_sweeps(loops, steps, len(patterns), tile, dram), _min_scan_cycles(tile, dram)
     state[QUICKEST], first_cycles, before_last, moved, last = INFINITE_CYCLES, 0, 0, 0, -1
     while (
         not stop[0]
@@ -333,18 +310,13 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
         and _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram) <= limit.cycles
     ):
         row, which = scan_pattern(at, tile, dram)
-        following = _moves_next(index, loops, sweeps.outer) if moved < sweeps.outer and state[TAKEN] >= 2 else -1
-        if following >= 0:
-            flags = 2 * (last < interruption.before) + (following < interruption.now)
-            if is_output:
-                flags = 4 * flags + 2 * _returns(index, loops) + _comes_back_behind(index, loops, following)
-            write_begin(sweep.begin, state, rows, row, demand.scans, flags)
-            if recall(sweeps, which, sweep.begin, row, state, rows):
+        if moved < sweeps.outer and state[TAKEN] >= 2:
+            flags = _sweep_flags(index, loops, sweeps.outer, last, is_output, interruption)
+            if flags >= 0 and recall_or_begin(sweeps, which, row, state, rows, demand.scans, flags):
                 last = moved = _advance(index, at, loops[: sweeps.outer], steps[: sweeps.outer])
                 again, step = (recurrences[moved, 0], recurrences[moved, 1]), steps[moved]
                 skip_recurrence(index, at, moved, state, rows, moving, snapshots[moved], loops, step, again, demand)
                 continue
-            _begin_sweep(sweep, which, row, state)
         if not patterns[which, 1]:
             visits, listed = _list_visits(which, tile, dram, patterns, visits, listed)
         scanned = visits[patterns[which, 0] : patterns[which, 1]]
@@ -369,7 +341,7 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
                 exposed = (_cycles(state, dram) if _returns(index, loops) else before_last) - state[SUPPLIED]
             _supply(state, _cycles(state, dram), exposed, is_overlapped, demand)
         if moved < sweeps.outer:
-            _end_sweep(sweeps, sweep, state, rows, moved >= 0)
+            end_sweep(sweeps, state, rows, moved >= 0)
         if moved < 0:
             break
         again, step = (recurrences[moved, 0], recurrences[moved, 1]), steps[moved]

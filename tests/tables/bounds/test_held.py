@@ -109,3 +109,9 @@ def test_boxes_of_too_many_orders_are_not_bounded() -> None:
         0,
         0,
     )
+
+
+def test_boxes_of_a_row_each_are_counted_by_their_places_in_a_row() -> None:
+    """2^20 kernels of 2^20 channels, a byte each, in rows of 64: as many rows as boxes."""
+    shape = LayerShape(extents({C: 2**20, K: 2**20}), (1, 1), (1, 1))
+    assert held_runs(shape, W, 1, build_dram(64, True), 0, (1,) * 8, extents({C: 64})).activations == 2**34

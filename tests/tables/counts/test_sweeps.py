@@ -2,16 +2,15 @@
 
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tables.counts import stream, walk
 from tables.counts.stream import ArrayTiming, dram_stream
-from tables.counts.sweeps import BEGIN, Sweeps, new_sweeps
+from tables.counts.sweeps import Sweeps, keeping, new_sweeps
 from tables.counts.visits import Tile
-from tables.counts.walk import ROWS, StreamCounts
+from tables.counts.walk import StreamCounts
 from tables.dram import Dram
 from tables.nest import Ints, Nest
 from tests.tables.counts.test_interruption import nests
@@ -23,7 +22,7 @@ def count(nest: Nest, t: int, dram: Dram, timing: ArrayTiming, outer: int) -> St
 
     def sweeps(loops: Ints, _steps: Ints, patterns: int, _tile: Tile, _dram: Dram) -> Sweeps:
         kept = outer if outer < len(loops) else 0
-        return Sweeps(kept, np.zeros(patterns), np.empty((patterns, BEGIN), int), np.empty((patterns, ROWS + 1), int))
+        return keeping(kept, patterns)
 
     with patch.object(walk, "new_sweeps", sweeps), patch.object(stream, "walk_stream", walk.walk_stream.py_func):
         return dram_stream(nest, t, dram, timing)
