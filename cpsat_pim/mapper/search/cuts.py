@@ -220,8 +220,8 @@ class CutGenerator:
         streams, value = self.master.streams, self.solution.value
         scans = streams.scans[t]
         is_regular = value(scans.is_box) and not can_be_strided(self.master.v.shape, t)
-        is_regular = is_regular and not self.master.v.restriction.is_interrupted(t)
-        if not streams.dram.is_open or not is_regular or self.nest.consumers(t)[0] == MACS:
+        is_known = self.master.v.restriction.is_interrupted(t)
+        if not streams.dram.is_open or not is_regular or is_known or self.nest.consumers(t)[0] == MACS:
             return None
         extents = {d: value(x) for d, x in scans.extents.items()}
         return TilePasses(t, tuple(extents.get(d, 1) for d in Dim), value(streams.passes[t]))

@@ -1,14 +1,12 @@
 """The cut of scans while a tile of another tensor of the bank is held (docs/solver.md, C13)."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from cpsat_pim.base.dims import Dim, Tensor
 from cpsat_pim.mapper.model.master import MasterProblem
+from cpsat_pim.mapper.search.solution import Solution
 from tables.bounds.held import HeldRuns, held_runs
-
-if TYPE_CHECKING:
-    from cpsat_pim.mapper.search.solution import Solution
 
 
 class HeldScans(NamedTuple):
@@ -24,7 +22,7 @@ class HeldScans(NamedTuple):
     least: HeldRuns
 
     @classmethod
-    def of(cls, solution: "Solution", t: Tensor, u: Tensor) -> Optional["HeldScans"]:
+    def of(cls, solution: Solution, t: Tensor, u: Tensor) -> Optional["HeldScans"]:
         """Return what holds of the boxes of a solution; None if it has none of the kind."""
         streams, layer, value = solution.master.streams, solution.master.layer, solution.value
         held, scans = streams.held[t, u], streams.scans[t]
@@ -37,7 +35,7 @@ class HeldScans(NamedTuple):
         least = held_runs(solution.master.v.shape, t, layer.width_bytes[t], streams.dram, layout, tile, box)
         return cls(t, u, layout, tile, box, least)
 
-    def raises(self, solution: "Solution") -> bool:
+    def raises(self, solution: Solution) -> bool:
         """Return whether the solution from which this was made was charged less."""
         charged, times = solution.charged(self.t), solution.value(solution.master.streams.held[self.t, self.u].outside)
         is_longer = solution.master.latency is not None and self.least.cycles * times > charged.closed_cycles
@@ -61,7 +59,7 @@ class HeldScans(NamedTuple):
             b.imply([is_same], streams.cycles[self.t] >= cycles + streams.least_last_run)
 
 
-def held_cuts(solution: "Solution") -> Iterator[HeldScans]:
+def held_cuts(solution: Solution) -> Iterator[HeldScans]:
     """Yield the cuts of this kind that raise what a solution is charged."""
     for t, u in solution.master.streams.held:
         cut = HeldScans.of(solution, t, u)

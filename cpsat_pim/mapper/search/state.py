@@ -223,12 +223,12 @@ class SearchState:
         """
         return self._cut_pools[restriction.constraints.order, restriction.banks]
 
-    def add_held_cuts(self, solutions: Iterable[Solution]) -> bool:
+    def add_held_cuts(self, master: MasterProblem, solutions: Iterable[Solution]) -> bool:
         """Add to a master problem the cuts of its solutions that need no completion (docs/solver.md, C13); return
         whether there are any.
         """
-        cuts = {cut: solution.master for solution in solutions for cut in held_cuts(solution)}
-        for cut, master in cuts.items():
+        cuts = dict.fromkeys(cut for solution in solutions for cut in held_cuts(solution))
+        for cut in cuts:
             self.cut_pool_of(master.spatial_bounds.restriction).add(cut, master)
         return bool(cuts)
 

@@ -128,7 +128,7 @@ class SubspaceSearch:
 
     def _use_optimum(self, master: MasterProblem, solutions: list[Solution], until: float) -> bool:
         """Complete the optimum of a master problem, and add cuts; return whether to solve the problem again."""
-        if self.state.add_held_cuts(solutions):
+        if self.state.add_held_cuts(master, solutions):
             return True
         if master.v.any_split:
             return self._use_relaxed_split(master, solutions, until)
@@ -362,7 +362,7 @@ class SubspaceSearch:
                 return True
             if bound is None or status != cp_model.OPTIMAL:
                 break
-            if state.add_held_cuts(solutions):
+            if state.add_held_cuts(master, solutions):
                 continue
             completions = state.complete(solutions[0], bound)
             if state.cutoff is not None and bound > state.cutoff:
