@@ -1,22 +1,18 @@
 """The least product of latency and energy (EDP) of a layer, proven by solves for weighted sums of both.
 
-Mappings that cost less than the incumbent's product lie in regions of the plane of latency and energy: each has a
-corner (at least so many cycles and femtojoules) and ends at the hyperbola of the incumbent's product. The least sum
-a * cycles + b * fj in a region defines a line, and all mappings of the region lie on or above it. The product is
-concave along the line, so it is least at one of the line's two ends, on the borders of the corner. That bounds the
-product in the region, and soon closely where the Pareto front is dense. Where it is not, the least latency of the
-region's half of less energy moves the corner. So both are done in turns. A region whose bound is too low is divided at
-the energy of the mapping found: into what needs less energy, and what needs no less but is faster. Neither half holds
-that mapping, so the search ends.
+Mappings that cost less than the incumbent's product lie in regions of the plane of latency and energy
+(`cpsat_pim.mapper.objectives.regions`), which end at the hyperbola of that product. The least sum of both in a region
+raises the region's line. Where the Pareto front is not dense, the least latency of the region's half of less energy
+moves the corner. So both are done in turns. A region whose bound is too low is divided at the energy of the mapping
+found: into what needs less energy, and what needs no less but is faster. Neither half holds that mapping, so the search
+ends.
 """
 
 import heapq
 import itertools
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from typing import Any
 
 import attrs
@@ -29,6 +25,7 @@ from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.evaluate.cost import Prediction, predict
 from cpsat_pim.mapper.bounds.countable import FJ_WEIGHT, check_countable, heaviest_cycle
 from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
+from cpsat_pim.mapper.objectives.regions import Line, Region
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.mapper.search import OnProgress, Progress, SolveRequest, ignore_progress, solve_layer
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
@@ -39,100 +36,6 @@ from cpsat_pim.workload import ConvWorkload
 Solve = Callable[[Objective, Budget, Mapping | None], SolvedLayer]
 
 _ENERGY, _LATENCY, _EDP = (Objective.named(kind) for kind in ("energy", "latency", "edp"))
-
-
-# --- Regions ---------------------------------------------------------------------------------------------------------
-
-
-@frozen(kw_only=True)
-class Line:
-    """The line a * cycles + b * fj = `least`, which no mapping of a region lies below."""
-
-    a: int
-    b: int
-    least: int
-
-    def cycles_at(self, fj: int) -> Fraction:
-        """Return the latency at which the line has an energy."""
-        return Fraction(self.least - self.b * fj, self.a)
-
-    def fj_at(self, cycles: int) -> Fraction:
-        """Return the energy at which the line has a latency."""
-        return Fraction(self.least - self.a * cycles, self.b)
-
-
-@frozen(kw_only=True)
-class Region:
-    """Mappings of at least so many `cycles` and `fj` and at most `most_fj`, on or above a line.
-
-    `known_bound`: a lower bound of their products, from the region that this one is a half of. `depth`: how often that
-    one was divided.
-    """
-
-    cycles: int
-    fj: int
-    most_fj: int | None = None
-    line: Line | None = None
-    known_bound: int = 0
-    depth: int = 0
-
-    @property
-    def bound(self) -> int:
-        """A lower bound of the product in the region: at the corner, or at the lower end of the line above it."""
-        if self.line is None or self.line.fj_at(self.cycles) <= self.fj:
-            return max(self.known_bound, self.cycles * self.fj)
-        ends = self.cycles * self.line.fj_at(self.cycles), self.fj * self.line.cycles_at(self.fj)
-        return max(self.known_bound, _ceiling(min(ends)))
-
-    @property
-    def cycle_weight(self) -> int:
-        """The weight of a cycle where a femtojoule weighs `FJ_WEIGHT`, such that the line is parallel to the chord of a
-        hyperbola between the corner's borders.
-        """
-        return max(1, round(Fraction(FJ_WEIGHT * self.fj, self.cycles)))
-
-    def budget(self, most: int) -> Budget:
-        """Return the most that mappings of the region with at most this product cost."""
-        cycles = most // self.fj if self.fj else None
-        return Budget(cycles=cycles, fj=_least(most // self.cycles, self.most_fj))
-
-    def middle(self, most: int, narrow: Fraction) -> int:
-        """Return the energy to divide the region at, for mappings with a product of at most `most`.
-
-        It is the geometric middle of a wide range. A narrow range (up to the ratio `narrow`) is more often empty than
-        worth a division, so all of it is below.
-        """
-        top = _least(most // self.cycles, self.most_fj) or 0
-        return math.isqrt(self.fj * top) if top > narrow * self.fj else top
-
-    def halves(self, fj: int, most: int) -> "Iterator[Region]":
-        """Yield what needs less than an energy, and what needs no less and is fast enough for a product of `most`."""
-        if fj > self.fj:
-            yield self._below(fj - 1)
-        if fj <= (_least(most // self.cycles, self.most_fj) or 0):
-            yield self._above(max(fj, self.fj), most)
-
-    def _below(self, fj: int) -> "Region":
-        cycles = self.cycles if self.line is None else max(self.cycles, _ceiling(self.line.cycles_at(fj)))
-        return attrs.evolve(self, cycles=cycles, most_fj=fj, known_bound=self.bound)
-
-    def _above(self, fj: int, most: int) -> "Region":
-        if self.line and fj:
-            fj = max(fj, _ceiling(self.line.fj_at(most // fj)))
-        return attrs.evolve(self, fj=fj, known_bound=self.bound)
-
-
-def _ceiling(x: Fraction) -> int:
-    return -(-x.numerator // x.denominator)
-
-
-def _least(*limits: int | None) -> int | None:
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _both(one: Budget, other: Budget) -> Budget:
-    """Return the budget within both."""
-    return Budget(**{name: _least(getattr(one, name), getattr(other, name)) for name in attrs.fields_dict(Budget)})
 
 
 # --- The search ------------------------------------------------------------------------------------------------------
@@ -250,7 +153,7 @@ class LeastProduct:
 
     def _solved(self, objective: Objective, budget: Budget) -> SolvedLayer:
         """Solve within this budget and the given one, from the best mapping known within both."""
-        budget = _both(budget, self._budget)
+        budget = budget & self._budget
         within = [candidate for candidate in self._candidates if budget.covers(candidate.prediction.figures)]
         start = min(within, key=lambda candidate: objective.value(*candidate.cost), default=None)
         solved = self._solve(objective, budget, start.mapping if start else None)

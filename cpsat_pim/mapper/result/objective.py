@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from attrs import asdict, evolve, field, frozen
+from attrs import asdict, field, frozen
 
 from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.evaluate.cost import Figures
@@ -120,9 +120,12 @@ class Budget:
 
     def with_most(self, kind: str, most: int) -> "Budget":
         """Return it with at most so many cycles (`latency`) or femtojoules (`energy`), if it does not allow fewer."""
-        name = {"latency": "cycles", "energy": "fj"}[kind]
-        old = getattr(self, name)
-        return evolve(self, **{name: most if old is None else min(old, most)})
+        return self & Budget(**{{"latency": "cycles", "energy": "fj"}[kind]: most})
+
+    def __and__(self, other: "Budget") -> "Budget":
+        """Return the budget that keeps both."""
+        limits = [*self.to_dict().items(), *other.to_dict().items()]
+        return Budget(**{name: min(most for one, most in limits if one == name) for name, _ in limits})
 
     def allows(self, latency_cycles: int, energy_fj: int, activations: int) -> bool:
         """Whether a cost keeps the budget."""

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.mapper.network.run import solve_and_verify
-from cpsat_pim.mapper.objectives.edp import LeastProduct, Line, Region, solve_edp
+from cpsat_pim.mapper.objectives.edp import LeastProduct, solve_edp
+from cpsat_pim.mapper.objectives.regions import Line, Region
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.mapper.search import Progress, SolveRequest
 from cpsat_pim.mapping.constraints import Constraints
