@@ -19,6 +19,7 @@ from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.search.completion import Completions
 from cpsat_pim.mapper.search.cuts import TooManyOrders
 from cpsat_pim.mapper.search.emptiness import has_no_mapping
+from cpsat_pim.mapper.search.refutations import Refutations
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.trial_bounds import TrialBounds, above
@@ -61,9 +62,9 @@ class SubspaceSearch:
         self.master: MasterProblem | None = None
         #: Whether there is no higher trial bound, and no incumbent.
         self.is_exhausted = False
-        #: Extents inside the outer loops of solutions so far; and the cost up to which no mapping has given extents.
+        #: Extents inside the outer loops of solutions so far; and those that are refuted.
         self.returned_extents: set[tuple[int, ...]] = set()
-        self.refuted_up_to: dict[tuple[int, ...], int] = {}
+        self.refutations = Refutations(state, self._build_master, self._add_cuts_of)
         #: Solves so far of the relaxation over all splits of outer loops.
         self.relaxed_split_solves = 0
         #: The relaxation over all splits that was solved last, while the extents of its solutions wait.
@@ -103,7 +104,7 @@ class SubspaceSearch:
             self.master = relaxed[0] if self._use_optimum(*relaxed, until) else None
             return
         if self.subspace is Subspace.SPLIT and self.trial_bounds.first_of_split(self.lower_bound or 0) is None:
-            self._refute_underestimated(until)
+            self.refutations.refute_underestimated(until)
         master = self._next_master()
         if master is None:
             return
@@ -154,6 +155,19 @@ class SubspaceSearch:
             return False
         self.relaxed_split_solves += 1
         return self.relaxed_split_solves < self.parameters.relaxed_split_solves
+
+    def _exclude(self, master: MasterProblem, solution: Solution, until: float) -> bool:
+        """Exclude from a master problem all mappings with a solution's extents; return False if they could not be
+        refuted in time.
+
+        The master problem of so few is soon solved, the sooner the lower its trial bound. So the bound is the cutoff
+        for split loops, which are searched last, and else little more than what may matter now.
+        """
+        cutoff = self.state.cutoff
+        trial_bound = master.trial_bound if cutoff is None else min(master.trial_bound, cutoff)
+        if self.subspace is not Subspace.SPLIT:
+            trial_bound = min(trial_bound, above(self.lower_bound or 0, self.parameters.refutation_step))
+        return self.refutations.exclude(master, solution.inner_extents, trial_bound, until)
 
     def _add_cuts_of(
         self, master: MasterProblem, solutions: list[Solution], completions: Completions, lower_bound: int
@@ -247,8 +261,8 @@ class SubspaceSearch:
         master = MasterProblem(
             self.tiles, trial_bound, any_split=any_split, inner_extents=extents, candidates=candidates
         )
-        for refuted, bound in self.refuted_up_to.items() if extents is None else ():
-            master.exclude(refuted, bound)
+        if extents is None:
+            self.refutations.add_to(master)
         self._add_known_cuts(master)
         master.b.model.add(master.cost >= (self.lower_bound or 0))
         problem = master.b.model.validate()
@@ -312,60 +326,3 @@ class SubspaceSearch:
         for solution in result.solutions[:1]:
             self.state.complete(solution, 0)
         return result.status
-
-    # --- Refuted extents ---------------------------------------------------------------------------------------------
-
-    def _refute_underestimated(self, until: float) -> None:
-        """Refute the extents whose merged loops were underestimated, one by one: they are the likeliest to be cheap."""
-        for extents in self.state.underestimated:
-            cutoff = self.state.cutoff
-            if cutoff is not None and self.refuted_up_to.get(extents, 0) < cutoff:
-                self._refute(extents, cutoff, until)
-
-    def _exclude(self, master: MasterProblem, solution: Solution, until: float) -> bool:
-        """Exclude from a master problem all mappings with a solution's extents (docs/solver.md, C11); return False if
-        they were not refuted in time.
-
-        The master problem of so few is soon solved, the sooner the lower its trial bound. So the bound is the cutoff
-        for split loops, which are searched last, and else little more than what may matter now.
-        """
-        cutoff = self.state.cutoff
-        trial_bound = master.trial_bound if cutoff is None else min(master.trial_bound, cutoff)
-        if self.subspace is not Subspace.SPLIT:
-            trial_bound = min(trial_bound, above(self.lower_bound or 0, self.parameters.refutation_step))
-        is_refuted = self._refute(solution.inner_extents, trial_bound, until)
-        if is_refuted:
-            master.exclude(solution.inner_extents, self.refuted_up_to[solution.inner_extents])
-        return is_refuted
-
-    def _refute(self, extents: tuple[int, ...], trial_bound: int, until: float) -> bool:
-        """Prove that no useful mapping with these extents inside its outer loops costs at most a trial bound; remember
-        up to which cost that is proven, and return whether it is.
-        """
-        is_refuted = self._is_refuted(extents, trial_bound, until)
-        if is_refuted:
-            cutoff = self.state.cutoff
-            self.refuted_up_to[extents] = trial_bound if cutoff is None else min(trial_bound, cutoff)
-        return is_refuted
-
-    def _is_refuted(self, extents: Sequence[int], trial_bound: int, until: float) -> bool:
-        """Return whether no mapping with these extents costs at most a trial bound, or at most the cutoff if that is
-        less; False, too, if it is not known in time. Incumbents found on the way are kept.
-        """
-        state = self.state
-        master = self._build_master(trial_bound, extents)
-        while not (state.is_over or state.seconds >= until):
-            if not master.serves_up_to(state.cutoff):
-                master = self._build_master(master.trial_bound, extents)
-            status, bound, solutions = state.solve(master, until)[:3]
-            if status == cp_model.INFEASIBLE:
-                return True
-            if bound is None or status != cp_model.OPTIMAL:
-                break
-            if state.add_held_cuts(master, solutions):
-                continue
-            completions = state.complete(solutions[0], bound)
-            if state.cutoff is not None and bound > state.cutoff:
-                return True
-            self._add_cuts_of(master, solutions, completions, bound)
-        return False
