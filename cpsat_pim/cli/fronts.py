@@ -67,8 +67,9 @@ def add_commands(commands: Any) -> None:
 def find_fronts(arguments: argparse.Namespace) -> int:
     """Run `pareto`: check the arguments, compute the fronts, and write the results."""
     from cpsat_pim.evaluate.verify import Disagreement
+    from cpsat_pim.mapper.network.front_points import AXES
     from cpsat_pim.mapper.network.fronts import network_fronts
-    from cpsat_pim.mapper.network.pareto import AXES, FrontRequest
+    from cpsat_pim.mapper.network.pareto import FrontRequest
     from cpsat_pim.mapper.search import SolveRequest
     from cpsat_pim.report.fronts import fronts_document
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cpsat_pim.mapper.network.front_points import Front, Point
 from cpsat_pim.mapper.network.fronts import LayerFront, NetworkFronts
-from cpsat_pim.mapper.network.pareto import Front, Point
 from cpsat_pim.mapper.result import NetworkLayer, Objective, Status
 from cpsat_pim.mapper.result.document import build_document
 from cpsat_pim.mapping import Mapping

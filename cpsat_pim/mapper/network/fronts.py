@@ -8,7 +8,8 @@ from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import interrupt_stops
-from cpsat_pim.mapper.network.pareto import Front, FrontRequest, LayerSolves, Point, front
+from cpsat_pim.mapper.network.front_points import Front, Point
+from cpsat_pim.mapper.network.pareto import FrontRequest, LayerSolves, front
 from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload.network import Network, NetworkNode
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cpsat_pim.mapper.network.pareto import Front, FrontRequest, front
+from cpsat_pim.mapper.network.front_points import Front
+from cpsat_pim.mapper.network.pareto import FrontRequest, front
 from cpsat_pim.mapper.objectives.edp import Solve
 from cpsat_pim.mapper.result import Budget, Objective, SolvedLayer, Status
 from cpsat_pim.mapping import Mapping
