@@ -40,8 +40,9 @@ from tables.reduce import gcd, nonzero, product
 #: - FIRST_CYCLES: of the first tile's scan by itself. LAST_CYCLES, REWRITE_CYCLES: lower bounds on what the scan of the
 #:   last tile adds to a stream, after other tiles and right after the same tile.
 #: - USED: banks that the scans use. LOOSE: the same, of scans with a slice of the box in two rows.
+#: - LAST_COLUMNS: of the last run of the last tile's scan by itself.
 (CLOSED, MATCHES, SHARED_ROWS, MARKED, COLUMNS, MIN_COLUMNS, EXTRA_CYCLES, MAX_ROWS, MAX_CYCLES, FIRST_CYCLES,
- LAST_CYCLES, REWRITE_CYCLES, USED, LOOSE) = range(14)  # fmt: skip
+ LAST_CYCLES, REWRITE_CYCLES, USED, LOOSE, LAST_COLUMNS) = range(15)  # fmt: skip
 
 
 @njit
@@ -53,9 +54,9 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
     tiles to the next (0 if there is only one). `rows`: rows that the tensor fills. Boxes that differ only in the
     outermost axes should follow each other: scans of the inner axes are then measured once.
 
-    Returns int[n, 14], with the columns above.
+    Returns int[n, 15], with the columns above.
     """
-    counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), no_parts()
+    counts, parts = np.zeros((len(boxes), LAST_COLUMNS + 1), np.int64), no_parts()
     scan = box_scan(boxes[0], pitches, width)
     for i in range(len(boxes)):
         like, scan, last, unit = scan, box_scan(boxes[i], pitches, width), 0, dram.row_bytes
@@ -83,11 +84,10 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
             counts[i, MATCHES] += min(begins[row], ends[row])
             counts[i, MARKED] += begins[row] + ends[row] > 0
         alone = _single_scan_cycles(measured[0], dram)
-        later, returned = _later_scan_cycles(
-            measured[last % dram.row_bytes // unit], last // dram.row_bytes, ends, dram
-        )
+        of_last = measured[last % dram.row_bytes // unit]
+        later, returned = _later_scan_cycles(of_last, last // dram.row_bytes, ends, dram)
         counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = alone, later if last else alone
-        counts[i, REWRITE_CYCLES] = returned
+        counts[i, REWRITE_CYCLES], counts[i, LAST_COLUMNS] = returned, of_last[FINAL]
     return counts
 
 

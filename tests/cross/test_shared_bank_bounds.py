@@ -22,6 +22,7 @@ from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.held_cut import HeldScans
+from cpsat_pim.mapper.search.returns_cut import ReturningTiles
 from cpsat_pim.mapper.search.solver import solve_master
 from cpsat_pim.mapping import OWN_BANKS, Mapping
 from cpsat_pim.mapping.check import check_mapping
@@ -54,17 +55,20 @@ def machine(row_bytes: int, node_banks: int) -> PIMArchitecture:
     return attrs.evolve(arch, hierarchy=(*arch.hierarchy[:2], buffer, arch.hierarchy[3]))
 
 
+@pytest.mark.parametrize("kind", ["energy", "latency"])
 @pytest.mark.parametrize("node_banks", [1, 2])
 @pytest.mark.parametrize("row_bytes", [32, 256])
 @pytest.mark.parametrize("name", LAYERS)
-def test_mappings_of_shared_banks_are_solutions_at_their_exact_cost(name: str, row_bytes: int, node_banks: int) -> None:
+def test_mappings_of_shared_banks_are_solutions_at_their_exact_cost(
+    name: str, row_bytes: int, node_banks: int, kind: str
+) -> None:
     """No bound exceeds the exact activations, columns or cycles of any stream."""
-    layer, arch = LAYERS[name], machine(row_bytes, node_banks)
+    layer, arch, objective = LAYERS[name], machine(row_bytes, node_banks), Objective.named(kind)
     rng = random.Random(f"{name} {row_bytes} {node_banks}")
     drawn = (draw_mapping(layer, arch, rng) for _ in itertools.count())
     shared = (mapping for mapping in drawn if mapping.banks != OWN_BANKS)
     for mapping in itertools.islice(shared, DRAWN):
-        assert contains(layer, arch, Objective.named("energy"), build_tables(layer, arch), mapping)
+        assert contains(layer, arch, objective, build_tables(layer, arch), mapping)
 
 
 @pytest.mark.parametrize("row_bytes", [32, 64, 256])
@@ -112,6 +116,23 @@ def test_cuts_of_held_tiles_hold_for_the_mapping_that_they_are_made_from(name: s
                 if (cut := HeldScans.of(solution, t, u)) is not None:
                     made += cut.least.activations > 0
                     cut.add_to(master)
+        hold_streams(master, layer, arch, mapping)
+        assert solve_master(master, request, threading.Event(), 60, first=True).solutions
+    assert made > 3
+
+
+@pytest.mark.parametrize("name", ["matrix", "1x1", "3x3"])
+def test_cuts_of_returning_tiles_hold_for_the_mapping_that_they_are_made_from(name: str) -> None:
+    """Outputs come back to the only bank. No cut asks for more rows or cycles than the exact ones (C14)."""
+    layer, arch, objective = LAYERS[name], machine(64, 1), Objective.named("latency")
+    rng, tables, made = random.Random(f"returning {name}"), build_tables(layer, arch), 0
+    for _ in range(20):
+        mapping = draw_mapping(layer, arch, rng)
+        master, request = master_of(layer, arch, objective, tables, mapping), SolveRequest(objective=objective)
+        for solution in solve_master(master, request, threading.Event(), 60, first=True).solutions[:1]:
+            for cut in ReturningTiles.all_of(solution):
+                made += cut.least.activations > 0
+                cut.add_to(master)
         hold_streams(master, layer, arch, mapping)
         assert solve_master(master, request, threading.Event(), 60, first=True).solutions
     assert made > 3

@@ -13,6 +13,7 @@ from cpsat_pim.evaluate.cost import to_machine, to_shape
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable, shape_table
 from tables.bounds.spatial import needed_elements
+from tables.dram import Dram, last_run, period
 from tables.nest import Ints
 
 
@@ -91,6 +92,17 @@ def turned_rows(layer: ConvWorkload, row_bytes: int, table: ShapeTable) -> Ints:
             is_whole = (table.layout == layout) & (table.extents[:, table.dims.index(axes[0])] == size)
             turned = np.where(is_whole, table.closed_activations, turned)
     return np.asarray(turned)
+
+
+def endings(table: ShapeTable, dram: Dram) -> Ints:
+    """Return by how many cycles a stream's last run takes longer at least than a shortest last run.
+
+    Both less those of a run of as many columns whose row is closed behind it. The more columns a last run has, the more
+    does it add to that: the last write-out of outputs alone has as many as its own scan ends with.
+    """
+    columns, places = np.unique(table.last_columns, return_inverse=True)
+    added = np.array([last_run(n, dram) - period(n, dram) for n in (1, *columns.tolist())], np.int64)
+    return np.asarray((added[1:] - added[0])[places])
 
 
 def build_tables(

@@ -1,12 +1,13 @@
 """Row activations of tensors that others of their bank interrupt between any two scans (docs/solver.md, B15)."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.evaluate.cost import to_machine
-from cpsat_pim.mapper.bounds.stream_bounds import returned_rows, spilled_outputs
+from cpsat_pim.mapper.bounds.stream_bounds import endings, returned_rows, spilled_outputs
 from cpsat_pim.mapper.model.builder import Int, Lit
 from cpsat_pim.mapper.model.returning import ReturningOutputs
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans
@@ -16,10 +17,23 @@ from tables.bounds.shapes import ShapeTable
 from tables.nest import MACS
 
 
+class Spills(NamedTuple):
+    """What a pass over all tiles of outputs takes, if `where` holds: they come back as partial sums, which have another
+    width. `columns`: accesses. `long`: cycles of its runs beyond as many shortest ones. `ending`: cycles by which the
+    stream's last run takes longer at least than a shortest one (`stream_bounds.endings`).
+    """
+
+    where: Lit
+    columns: Int
+    long: Int
+    ending: Int
+
+
 class InterruptedStreams:
     """Bounds the activations of tensors that share a bank, as far as `banks` shows that they are interrupted.
 
-    `passes`: over all tiles, per tensor. `max_activations`: that no mapping up to the trial bound exceeds.
+    `passes`: over all tiles, per tensor. `max_activations`: that no mapping up to the trial bound exceeds. `spills`: of
+    outputs, once their rows are bounded; None if none come back with a width of their own.
     """
 
     def __init__(
@@ -27,8 +41,9 @@ class InterruptedStreams:
     ) -> None:
         self.banks, self.v, self.b, self.traffic = banks, banks.v, banks.b, traffic
         self.passes, self.max_activations = passes, max_activations
-        self.row_bytes = to_machine(self.v.arch).dram.row_bytes
+        self.dram = to_machine(self.v.arch).dram
         self.returning = ReturningOutputs(banks, passes[Tensor.O], max_activations[Tensor.O])
+        self.spills: Spills | None = None
 
     def closed_rows(self, t: Tensor, table: ShapeTable) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows that an interrupted tensor opens in a first pass, and in each further one at least.
@@ -86,7 +101,7 @@ class InterruptedStreams:
             if first is not False and name in self.traffic.moved[t]:
                 size, quantity = self.traffic.moved[t][name]
                 moved = size * quantity * self.v.layer.width_bytes[t]
-                self.b.imply([first, self.banks.is_interrupted[t]], (activations + 1) * self.row_bytes >= moved)
+                self.b.imply([first, self.banks.is_interrupted[t]], (activations + 1) * self.dram.row_bytes >= moved)
 
     def _open_rows_of_spills(self, scans: Scans, activations: Int, is_returned: Lit) -> None:
         """Outputs that come back have the width of partial sums, so their rows are those of another table."""
@@ -95,14 +110,18 @@ class InterruptedStreams:
         if is_back is False:
             return
         table = spilled_outputs(self.v.layer, self.v.arch)
-        found = [table.extents, table.layout, table.closed_activations, returned_rows(table, self.v.bounds)]
+        closed_again = returned_rows(table, self.v.bounds)
+        taken = (table.columns, table.long_run_cycles, endings(table, self.dram))
+        found = [table.extents, table.layout, table.closed_activations, closed_again, *taken]
         allowed = np.isin(table.layout, self.v.restriction.layouts(t))
         rows = np.column_stack(found)[allowed & (table.closed_activations <= self.max_activations[t] + 1)]
         if not len(rows):
             b.clause([b.negated(is_back)])
             return
         keys, rows = b.keys(rows, [scans.extents[d] for d in table.dims], is_back, "spilled_O")
-        layout, closed, more = b.lookup(keys, rows, ["spilled_layout", "spilled_closed", "spilled_more"])
+        names = [f"spilled_{x}" for x in ("layout", "closed", "more", "columns", "long", "ending")]
+        layout, closed, more, *timed = b.lookup(keys, rows, names)
+        self.spills = Spills(is_back, *timed)
         drawn = self.v.first_consumer(MACS, t)
         repeated = b.product([more, self._further_passes(t)], "spilled_again")
         b.imply([is_back, b.negated(drawn)], activations >= closed + repeated - 1)

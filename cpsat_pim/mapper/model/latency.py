@@ -194,8 +194,9 @@ class Latency:
         return b.either([b.both(link, f"alone_{m}_{t.name}") for m, link in enumerate(links)], f"alone_{t.name}")
 
     def _bank_cycles(self, part: list[Tensor]) -> list[Int]:
-        """Return the cycles of a bank that tensors share, in parts."""
-        return [*(self.streams.closed_cycles[t] for t in part), self.streams.least_last_run]
+        """Return the cycles of a bank that tensors share, in parts; O's last write-out comes last."""
+        ending = self.streams.ending if Tensor.O in part else 0
+        return [*(self.streams.closed_cycles[t] for t in part), self.streams.least_last_run, ending]
 
     def _output_stream(self, stay: Int, work: Int) -> None:
         """O's stream follows the array's work on its first tile. Waits for spilled partial sums are part of it."""

@@ -1,6 +1,7 @@
 """Row activations of outputs that return from a shared bank (docs/solver.md, B18)."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -29,17 +30,27 @@ class _Stream:
     rows: Ints
 
 
+class Sweep(NamedTuple):
+    """If `where` holds, the loops of a level sweep a box, with extents by dim, in each of so many passes."""
+
+    where: Lit
+    box: Mapping[int, Int]
+    passes: Int
+
+
 class ReturningOutputs:
     """Bounds the activations of output tiles that return, where other tensors of the bank interrupt them.
 
     A tile that leaves opens all of its rows, and so does the one that comes in its place, but for a row in which both
     lie. `passes`: how often each tile is fetched. `max_activations`: that no mapping up to the trial bound exceeds.
+    `sweeps`: the boxes of the levels.
     """
 
     def __init__(self, banks: SharedBanks, passes: Int, max_activations: int) -> None:
         self.banks, self.v, self.b = banks, banks.v, banks.b
         self.passes, self.max_activations = passes, max_activations
         self.stream: _Stream | None = None
+        self.sweeps: dict[Level, Sweep] = {}
 
     def open_rows(self, where: Lit, table: ShapeTable, layout: Int, closed: Int, activations: Int) -> None:
         """If `where` holds, tiles of the given `layout`, which open `closed` rows in a pass over all of them, open the
@@ -65,7 +76,8 @@ class ReturningOutputs:
         passes = b.product([v.class_temporal[n][Tensor.O] for n in OUTSIDE_PE if n >= m], f"{name}_passes")
         sweeps = [reuse.has_relevant[m, Tensor.O], b.negated(v.innermost[m][Tensor.O])]
         is_swept = b.both([self.banks.is_taken_inside(Tensor.O, m), *sweeps], f"{name}_swept")
-        self.box_returns(is_swept, dict(enumerate(reuse.swept(m))), passes, name)
+        self.sweeps[m] = Sweep(is_swept, dict(enumerate(reuse.swept(m))), passes)
+        self.box_returns(*self.sweeps[m], name)
 
     def box_returns(self, is_swept: Lit, box: Mapping[int, Int], passes: Int, name: str) -> None:
         """If it holds, a box of several tiles is passed over so often: it returns in all passes but the first."""

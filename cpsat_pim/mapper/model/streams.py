@@ -13,12 +13,12 @@ import numpy as np
 
 from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine
-from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_rows
+from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, endings, min_columns, min_rows
 from cpsat_pim.mapper.model.aligned_blocks import AlignedBlocks, BlockPass, Edge
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.enclosing_boxes import EnclosingBoxes
 from cpsat_pim.mapper.model.held_tiles import HeldTiles
-from cpsat_pim.mapper.model.interrupted import InterruptedStreams
+from cpsat_pim.mapper.model.interrupted import InterruptedStreams, Spills
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans, ScanShapes
 from cpsat_pim.mapper.model.shared_banks import SharedBanks
@@ -31,14 +31,15 @@ from tables.nest import MACS
 
 #: Names of the columns looked up by tile shape: row activations, and what only time depends on.
 _COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each", "acts_closed", "acts_closed_more")
-_TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest")
+_TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest", "ending")
 
 
 class Streams:
     """Per tensor `scans`, `passes` over all tiles, and lower bounds on `activations`, `columns` and `cycles`.
 
     `end_cycles`: of the first scan; of outputs, of the last tile. `closed_cycles`: cycles if another tensor's row is
-    opened next; 0 where the bank is not shared. Times exist only if the model is `timed`. `held`: the boxes of a tensor
+    opened next; 0 where the bank is not shared. `ending`: cycles by which O's last run takes longer at least than a
+    shortest last run, if it shares its bank. Times exist only if the model is `timed`. `held`: the boxes of a tensor
     while a tile of another one is held.
     """
 
@@ -59,6 +60,7 @@ class Streams:
         self.cycles: list[Int] = []
         self.end_cycles: list[Int] = []
         self.closed_cycles: list[Int] = []
+        self.ending: Int = 0
         self.scans: list[Scans] = []
         self.passes = [self._passes(t) for t in Tensor]
         self.min_rows = [min_rows(v.layer, v.arch, t) for t in Tensor]
@@ -93,7 +95,7 @@ class Streams:
         names = [f"{n}_{t.name}" for n in ("layout", "strided", *_COUNTED, *_TIMED)]
         layout, strided, *looked_up = self.b.lookup(keys, rows, names)
         counted, timed = looked_up[: len(_COUNTED)], looked_up[len(_COUNTED) :]
-        per_pass, long, end, returned, scan, opened, longest = timed
+        per_pass, long, end, returned, scan, opened, longest, ending = timed
         self.scans.append(Scans(extents, is_box, layout, end, scan, opened, longest))
         if can_be_strided(self.v.shape, t):
             self.shapes.grids_are_strided(t, is_box, strided)
@@ -107,6 +109,8 @@ class Streams:
         block_pass = self.blocks.open_rows(t, self.activations[t])
         if self.timed:
             self._bound_cycles(t, is_box, per_pass, long, (end, returned), block_pass)
+        if self.timed and t is Tensor.O:
+            self._bound_ending(is_box, ending)
 
     def _table_rows(self, t: Tensor, table: ShapeTable, limits: DramLimits) -> np.ndarray:
         """Return the rows of the shape table that a mapping up to the trial bound can use."""
@@ -143,9 +147,10 @@ class Streams:
         nothing = np.zeros_like(table.layout)
         if not self.timed:
             return [nothing] * len(_TIMED)
-        of_kind = [table.rewrite_cycles, nothing] if t is Tensor.O else [nothing, table.max_scan_cycles]
-        scan = [table.min_scan_columns, table.max_scan_rows]
-        return [table.columns, table.long_run_cycles, table.end_cycles, of_kind[0], *scan, of_kind[1]]
+        rewrite, longest = (table.rewrite_cycles, nothing) if t is Tensor.O else (nothing, table.max_scan_cycles)
+        ending = endings(table, self.dram) if t is Tensor.O and self.v.restriction.is_shared(t) else nothing
+        scan = [table.min_scan_columns, table.max_scan_rows, longest]
+        return [table.columns, table.long_run_cycles, table.end_cycles, rewrite, *scan, ending]
 
     @property
     def _has_several_outer_loops(self) -> bool:
@@ -279,6 +284,8 @@ class Streams:
         b.model.add(cycles >= shortest * activations + first_run)
         b.imply([is_box], cycles >= shortest * activations + longer + first_run)
         self._bound_closed_cycles(t, is_box, columns, longer)
+        if t is Tensor.O and self.interrupted.spills is not None:
+            self._bound_spills(self.interrupted.spills, times, columns, cycles)
         ends = b.interval(
             0, b.bounds_of(cycles)[1], f"end_cycles_{t.name}"
         )  # blocks may exceed the largest of the table
@@ -306,6 +313,26 @@ class Streams:
         b.model.add(cycles >= shortest * activations)
         b.imply([is_box], cycles >= shortest * activations + longer)
         self.closed_cycles.append(cycles)
+
+    def _bound_ending(self, is_box: Lit, ending: Int) -> None:
+        """O's last write-out ends the stream of its bank, and its last run is at least the end of its own scan."""
+        spills = self.interrupted.spills
+        known = [(is_box, ending)] if spills is None else [(is_box, ending), (spills.where, spills.ending)]
+        if all(is_zero(least) for _, least in known):
+            return
+        self.ending = self.b.interval(0, max(self.b.bounds_of(least)[1] for _, least in known), "ending")
+        for where, least in known:
+            self.b.imply([where], self.ending >= least)
+        o = Tensor.O
+        self.b.model.add(self.cycles[o] >= self.closed_cycles[o] + self.least_last_run + self.ending)
+
+    def _bound_spills(self, spills: Spills, times: Int, columns: Int, cycles: Int) -> None:
+        """The same for outputs that come back with the width of partial sums."""
+        b, t, where = self.b, Tensor.O, [spills.where]
+        b.imply(where, columns >= b.product([spills.columns, times], "columns_spilled"))
+        busy = self._shortest_run * self.activations[t] + b.product([spills.long, times], "long_spilled")
+        b.imply(where, cycles >= busy + self.least_last_run)
+        b.imply(where, self.closed_cycles[t] >= busy)
 
     @property
     def least_last_run(self) -> int:

@@ -1,7 +1,7 @@
 """Cuts, and the pool that keeps them for all master problems of a layer.
 
 A cut is a logic-based Benders cut (Hooker & Ottosson 2003): a lower bound from a subproblem, stated for all mappings
-that share what its proof uses. That set of mappings is the cut's validity. The cuts are numbered C1 to C13 in
+that share what its proof uses. That set of mappings is the cut's validity. The cuts are numbered C1 to C14 in
 docs/solver.md, with statements and proofs.
 """
 
@@ -13,6 +13,7 @@ from cpsat_pim.mapper.model.builder import Lit
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.reuse import consumers_inside
 from cpsat_pim.mapper.search.held_cut import HeldScans
+from cpsat_pim.mapper.search.returns_cut import ReturningTiles
 from cpsat_pim.mapper.search.window_cut import WindowCut
 from tables.nest import MACS
 
@@ -93,12 +94,15 @@ class Cut(NamedTuple):
         self.require(master, is_valid)
 
 
+AnyCut = Cut | BoxFamily | HeldScans | ReturningTiles | WindowCut
+
+
 class CutPool:
     """The cuts of a layer, for all later master problems; making cuts ends when `is_over` is true."""
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self.is_over = is_over
-        self.cuts: list[Cut | BoxFamily | HeldScans | WindowCut] = []
+        self.cuts: list[AnyCut] = []
         #: Families of which all boxes are forbidden that open too many rows.
         self.families: set[BoxFamily] = set()
         #: Whether the cut of windows over a row-aligned input was made.
@@ -107,7 +111,7 @@ class CutPool:
         self.counted_activations: set[TilePasses] = set()
         self.counted_cycles: set[TilePasses] = set()
 
-    def add(self, cut: Cut | BoxFamily | HeldScans | WindowCut, master: MasterProblem) -> None:
+    def add(self, cut: AnyCut, master: MasterProblem) -> None:
         """Keep a cut and add it to the master problem that it comes from."""
         self.cuts.append(cut)
         self.add_to(master)
@@ -117,7 +121,7 @@ class CutPool:
         have all of their variables there.
         """
         for cut in self.cuts[master.cuts_known :]:
-            if isinstance(cut, HeldScans) or not master.v.any_split:
+            if isinstance(cut, HeldScans | ReturningTiles) or not master.v.any_split:
                 cut.add_to(master)
         master.cuts_known = len(self.cuts)
 

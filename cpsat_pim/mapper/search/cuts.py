@@ -3,7 +3,7 @@
 The master problem's bounds hold for every loop order. Where a solution costs more, its order-dependent streams were
 underestimated. So each cut states a minimum over orders, for all mappings that share the loops that the minimum depends
 on: the loops outside one tensor's first consumer, those outside all first consumers, or at last all factors. The cuts
-are numbered C1 to C13 in docs/solver.md, with statements and proofs.
+are numbered C1 to C14 in docs/solver.md, with statements and proofs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

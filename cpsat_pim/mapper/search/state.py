@@ -21,10 +21,11 @@ from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.search.completion import Completion, Completions, OutOfTime
 from cpsat_pim.mapper.search.cut_pool import CutPool
 from cpsat_pim.mapper.search.cuts import CutGenerator, TooManyOrders
-from cpsat_pim.mapper.search.held_cut import held_cuts
+from cpsat_pim.mapper.search.held_cut import HeldScans, held_cuts
 from cpsat_pim.mapper.search.orders import Order
 from cpsat_pim.mapper.search.placement import StreamCache
 from cpsat_pim.mapper.search.request import SolveRequest
+from cpsat_pim.mapper.search.returns_cut import ReturningTiles, returning_cuts
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solver import SolveResult, solve_master
 from cpsat_pim.mapper.space.restriction import Restriction
@@ -223,11 +224,13 @@ class SearchState:
         """
         return self._cut_pools[restriction.constraints.order, restriction.banks]
 
-    def add_held_cuts(self, master: MasterProblem, solutions: Iterable[Solution]) -> bool:
-        """Add to a master problem the cuts of its solutions that need no completion (docs/solver.md, C13); return
-        whether there are any.
+    def add_early_cuts(self, master: MasterProblem, solutions: Iterable[Solution]) -> bool:
+        """Add to a master problem the cuts of its solutions that need no completion (docs/solver.md, C13 and C14);
+        return whether there are any.
         """
-        cuts = dict.fromkeys(cut for solution in solutions for cut in held_cuts(solution))
+        cuts = dict[HeldScans | ReturningTiles, None]()  # each once, in order
+        for solution in solutions:
+            cuts |= dict.fromkeys([*held_cuts(solution), *returning_cuts(solution)])
         for cut in cuts:
             self.cut_pool_of(master.spatial_bounds.restriction).add(cut, master)
         return bool(cuts)

@@ -129,7 +129,7 @@ class SubspaceSearch:
 
     def _use_optimum(self, master: MasterProblem, solutions: list[Solution], until: float) -> bool:
         """Complete the optimum of a master problem, and add cuts; return whether to solve the problem again."""
-        if self.state.add_held_cuts(master, solutions):
+        if self.state.add_early_cuts(master, solutions):
             return True
         if master.v.any_split:
             return self._use_relaxed_split(master, solutions, until)
