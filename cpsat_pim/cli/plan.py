@@ -121,7 +121,7 @@ def _simulate(
     ratio = simulated.latency_cycles / max(1, cost.latency_cycles)
     note(f"simulated latency {simulated.latency_cycles} cycles, {ratio:.4f} of the estimate")
     note(f"prediction and simulation disagree in {len(lines)} figures" if lines else "every other figure is equal")
-    return {"simulated": simulated_document(plan.array, simulated)}, DISAGREEMENT if lines else OK
+    return {"simulated": simulated_document(graph, plan.array, simulated)}, DISAGREEMENT if lines else OK
 
 
 def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:

@@ -1,5 +1,6 @@
 """A plan handed to the simulator, which shares no code with the prediction, and what the two say differently."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,9 @@ EXACT = (
 )
 #: Counts of a phase that must be equal.
 PHASE_EXACT = ("max_link_flits", "flits", "flit_hops", "bytes", "columns", "activations", "additions", "dram_cycles")
+#: All figures of a phase; the time of the network is simulated.
+_PHASE_KEYS = ("network_cycles", *PHASE_EXACT)
+_COMPUTE, _JOIN = "compute", "join"
 
 
 class PlanDisagreement(Exception):
@@ -52,16 +56,30 @@ def simulate(network: Network, graph: Graph, plan: Plan) -> simulator.Figures:
 
 def differences(graph: Graph, predicted: PlanCost, simulated: simulator.Figures) -> list[str]:
     """Figures that must be equal and are not, and the estimate of the latency, which is defined as one."""
-    totals, lines = predicted.to_dict(), []
-    for key in EXACT:
-        if totals[key] != getattr(simulated, key):
-            lines.append(f"{key}: predicted {totals[key]}, simulated {getattr(simulated, key)}")
-    if totals["link_flits"] != (links := link_flits(predicted.rates.array, simulated)):
-        unequal = [way for way in links if totals["link_flits"].get(way) != links[way]]
+    ours, theirs = predicted.to_dict(), simulated_document(graph, predicted.rates.array, simulated)
+    lines = [_difference(key, ours[key], theirs[key]) for key in EXACT if ours[key] != theirs[key]]
+    if ours["link_flits"] != (links := theirs["link_flits"]):
+        unequal = [way for way in links if ours["link_flits"].get(way) != links[way]]
         lines.append(f"link_flits: predicted and simulated differ on some links: {', '.join(unequal)}")
-    if predicted.latency_cycles != simulated.estimated_latency_cycles:
-        lines.append(f"latency: predicted {predicted.latency_cycles}, estimated {simulated.estimated_latency_cycles}")
-    return lines + _phase_differences(graph, predicted, simulated)
+    if ours["latency_cycles"] != (estimated := theirs["estimated_latency_cycles"]):
+        lines.append(f"latency: predicted {ours['latency_cycles']}, estimated {estimated}")
+    found = _phases(theirs)
+    return lines + [
+        _difference(f"{place}: {key}", phase[key], found[place][key])
+        for place, phase in _phases(ours).items()
+        for key in PHASE_EXACT
+        if phase[key] != found[place][key]
+    ]
+
+
+def _difference(name: str, predicted: int, simulated: int) -> str:
+    return f"{name}: predicted {predicted}, simulated {simulated}"
+
+
+def _phases(document: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the phases of all steps, and the sums at the ends of segments, by name."""
+    own = {f"{step['layer']}: {name}": phase for step in document["steps"] for name, phase in step["phases"].items()}
+    return own | {f"segment {number}: join": phase for number, phase in document["joins"].items()}
 
 
 def link_flits(array: NodeArray, simulated: simulator.Figures) -> dict[str, list[int]]:
@@ -72,24 +90,39 @@ def link_flits(array: NodeArray, simulated: simulator.Figures) -> dict[str, list
     return dict(zip(LINK_WAYS, links.tolist(), strict=True))
 
 
-def _phase_differences(graph: Graph, predicted: PlanCost, simulated: simulator.Figures) -> list[str]:
-    names = [task.name for task in graph.tasks]
-    phases = {(step.layer, phase.name): phase.to_dict() for step in predicted.steps for phase in step.phases}
-    lines = []
-    for found in simulated.phases:
-        place = names[found.layer], found.phase
-        for key in PHASE_EXACT if place in phases else ():
-            if phases[place][key] != getattr(found, key):
-                difference = f"predicted {phases[place][key]}, simulated {getattr(found, key)}"
-                lines.append(f"{place[0]}: {place[1]}: {key}: {difference}")
-    return lines
+def simulated_document(graph: Graph, array: NodeArray, simulated: simulator.Figures) -> dict[str, Any]:
+    """The simulated figures with the keys of the prediction, and the latency as section 6 estimates it."""
+    return {
+        **{key: int(getattr(simulated, key)) for key in ("latency_cycles", *EXACT)},
+        "estimated_latency_cycles": int(simulated.estimated_latency_cycles),
+        "link_flits": link_flits(array, simulated),
+        "steps": _steps(graph, simulated.phases),
+        "joins": _joins(simulated.phases),
+    }
 
 
-def simulated_document(array: NodeArray, simulated: simulator.Figures) -> dict[str, Any]:
-    """The simulated totals with the keys of the prediction, and how far the estimate of the latency is off."""
-    totals: dict[str, Any] = {key: int(getattr(simulated, key)) for key in ("latency_cycles", *EXACT)}
-    totals["link_flits"] = link_flits(array, simulated)
-    return totals | {"estimated_latency_cycles": int(simulated.estimated_latency_cycles)}
+def _steps(graph: Graph, phases: Iterable[simulator.PhaseFigures]) -> list[dict[str, Any]]:
+    """Return the steps in the order of execution: cycles as simulated, and the figures of each exchange."""
+    found: dict[str, dict[str, Any]] = {}
+    for phase in (one for one in phases if one.phase != _JOIN):
+        name = graph.tasks[phase.layer].name
+        step = found.setdefault(name, {"layer": name, "cycles": 0, "node_cycles": 0, "phases": {}})
+        step["cycles"] += phase.end_cycle - phase.begin_cycle
+        step["node_cycles"] += phase.compute_cycles
+        if phase.phase != _COMPUTE:
+            step["phases"][phase.phase] = {key: int(getattr(phase, key)) for key in _PHASE_KEYS}
+    return list(found.values())
+
+
+def _joins(phases: Iterable[simulator.PhaseFigures]) -> dict[str, dict[str, int]]:
+    """Return the sums at the end of each segment, which are one phase: counts add up, DRAM works at all of them."""
+    found: dict[str, dict[str, int]] = {}
+    for phase in (one for one in phases if one.phase == _JOIN):
+        join = found.setdefault(str(phase.segment), dict.fromkeys(_PHASE_KEYS, 0))
+        for key in ("columns", "activations", "additions"):
+            join[key] += int(getattr(phase, key))
+        join["dram_cycles"] = phase.end_cycle - phase.begin_cycle
+    return found
 
 
 # --- Records ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
-from cpsat_pim.planner.simulation import differences, simulate, to_records
+from cpsat_pim.planner.simulation import differences, simulate, simulated_document, to_records
 from cpsat_pim.planner.space import Space, sides
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Pool
@@ -141,9 +141,19 @@ def test_sums_of_branches_side_by_side():
         homes=dict.fromkeys(graph.stacks, Home(region=array.whole, w=[("W", 2)])),
     )
     assert check_plan(graph, plan) == []
-    predicted = evaluate_plan(graph, plan)
+    predicted, simulated = evaluate_plan(graph, plan), simulate(network, graph, plan)
     assert list(predicted.joins) == [1]
-    assert differences(graph, predicted, simulate(network, graph, plan)) == []
+    assert differences(graph, predicted, simulated) == []
+    document = simulated_document(graph, array, simulated)
+    assert keys(document) == {**keys(predicted.to_dict()), "estimated_latency_cycles": {}}
+    assert document["joins"]["1"] == predicted.joins[1].to_dict()
+
+
+def keys(document):
+    """The keys of a document at every depth, in lists by position."""
+    if isinstance(document, dict):
+        return {key: keys(value) for key, value in document.items()}
+    return [keys(one) for one in document] if isinstance(document, list) else {}
 
 
 @pytest.mark.parametrize("interconnect", ["mesh", "host"])
