@@ -5,6 +5,7 @@ from typing import Any
 
 from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.mapper.result import Status
+from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.baselines.run import BaselinePlan
 from cpsat_pim.planner.evaluate import PlanCost, StepCost
 from cpsat_pim.planner.graph import Graph
@@ -14,9 +15,10 @@ from cpsat_pim.planner.solved import SolvedPlan
 from cpsat_pim.report.format import format_energy, format_si
 
 _PHASES = ("node", "pull", "reduce", "push")
-_HEADINGS = ("step", "rows", "columns", "layouts", "WR", *_PHASES, "cycles", "share", "link flits", "DRAM")
+_SPLITS = ("rows", "columns", "layouts")
+_HEADINGS = ("step", "region", *_SPLITS, "segment", "WR", *_PHASES, "cycles", "share", "link flits", "DRAM")
 #: Columns of text, the others are numbers.
-_TEXTS = 4
+_TEXTS = 5
 
 
 def plan_document(solved: SolvedPlan) -> dict[str, Any]:
@@ -157,9 +159,11 @@ def _row(graph: Graph, plan: Plan, cost: PlanCost, steps: list[StepCost]) -> tup
     links = max(phase.max_link_flits for phase in step.phases)
     return (
         _name(steps),
+        _region(partition.region),
         _digits(partition.h),
         _digits(partition.w),
         f"{plan.homes[task.reads.stack].layout} > {plan.homes[task.writes].layout}",
+        str(step.segment),
         str(partition.replicas),
         str(step.node_cycles),
         str(cycles["weights"] + cycles["pull"]),
@@ -170,6 +174,10 @@ def _row(graph: Graph, plan: Plan, cost: PlanCost, steps: list[StepCost]) -> tup
         str(links),
         _kib(columns * plan.array.node.column_bytes),
     )
+
+
+def _region(region: Region) -> str:
+    return f"{region.h}x{region.w} at {region.y},{region.x}"
 
 
 def _kib(size: int) -> str:

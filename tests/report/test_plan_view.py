@@ -14,6 +14,7 @@ from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan
 from cpsat_pim.report.html import render_plan
 from cpsat_pim.report.plan_view import CostedPlan, build_plan_view
+from cpsat_pim.report.plans import format_cost
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 
@@ -60,6 +61,17 @@ def test_steps_say_what_they_read_and_how_they_are_split(view: dict[str, Any]) -
     """In the order of the plan, with the network's names."""
     shown = [(s["layer"], s["reads"], s["rows"], s["columns"], s["region"]) for s in view["steps"]]
     assert shown == [("a", ["input"], "", "P2", [0, 0, 1, 2]), ("b", ["a"], "", "K2", [0, 0, 1, 2])]
+
+
+def test_rows_of_text_say_where_and_when_a_step_runs() -> None:
+    """Region, splits, layouts and segment of both steps: each on the whole array in a segment of its own."""
+    one = costed()
+    rows = [line.split() for line in format_cost(one.plan, one.cost, one.graph).splitlines()[1:3]]
+    assert [row[:9] for row in rows] == [
+        ["a", "1x2", "at", "0,0", "-", "P2", "BCHW", ">", "BHWC"],
+        ["b", "1x2", "at", "0,0", "-", "K2", "BHWC", ">", "BCHW"],
+    ]
+    assert [row[9] for row in rows] == ["0", "1"]
 
 
 def test_loads_are_those_of_each_direction(view: dict[str, Any]) -> None:
