@@ -1,10 +1,8 @@
-"""The tensors of a network as a plan sees them: stacks, sums, and what each layer reads and writes.
-
-The rules are those of docs/array.md, section 2.
-"""
+"""The tensors of a network in a plan: stacks, sums, and what each layer reads and writes (docs/array.md, section 2)."""
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 
 from attrs import evolve, frozen
 
@@ -75,7 +73,7 @@ class LayerTask:
         return self.reads_weights is None
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, slots=False)
 class Graph:
     """A network's stacks by name, its layers in order, and its sums; `home_of`: the stack whose home a stack shares.
 
@@ -92,7 +90,11 @@ class Graph:
 
     def task(self, name: str) -> LayerTask:
         """The layer of a name."""
-        return next(task for task in self.tasks if task.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, LayerTask]:
+        return {task.name: task for task in self.tasks}
 
     @property
     def homes(self) -> tuple[str, ...]:
@@ -101,7 +103,15 @@ class Graph:
 
     def readers(self, stack: str) -> tuple[str, ...]:
         """Layers that read a stack."""
-        return tuple(t.name for t in self.tasks if stack in (t.reads.stack, t.reads_weights and t.reads_weights.stack))
+        return tuple(self._readers.get(stack, ()))
+
+    @cached_property
+    def _readers(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for task in self.tasks:
+            for stack in dict.fromkeys(reading.stack for reading in (task.reads, task.reads_weights) if reading):
+                found.setdefault(stack, []).append(task.name)
+        return found
 
 
 def build_graph(network: Network, batch: int = 1) -> Graph:
@@ -111,8 +121,7 @@ def build_graph(network: Network, batch: int = 1) -> Graph:
         ValueError: a layer runs several times, tensors do not fit together, or a join is missing; a line each.
     """
     builder = _Builder(network, batch)
-    problems = list(builder.problems())
-    if problems:
+    if problems := list(builder.problems()):
         raise ValueError("\n".join(f"{network.name}: {problem}" for problem in problems))
     return builder.build()
 
@@ -130,20 +139,17 @@ class _Builder:
             self.nodes[0] = evolve(self.nodes[0], after=(INPUT,))
         self.order = {node.name: i for i, node in enumerate(self.nodes)}
         self.sizes = {INPUT: self._input_size(), **{node.name: _output_size(node) for node in self.nodes}}
-        self.widths = {INPUT: self._input_bytes(), **{n.name: n.workload.output_bytes for n in self.nodes}}
+        self.widths = {INPUT: self._first_reader().input_bytes, **{n.name: n.workload.output_bytes for n in self.nodes}}
         self.sums = self._sums()
         self.stacks = self._stacks()
         self.stack_of = {member: stack.name for stack in self.stacks.values() for member in stack.members}
 
-    def _first_readers(self) -> list[NetworkNode]:
-        return [node for node in self.nodes if INPUT in node.after] or self.nodes[:1]
-
-    def _input_bytes(self) -> int:
-        return self._first_readers()[0].workload.input_bytes
+    def _first_reader(self) -> ConvWorkload:
+        return next((node for node in self.nodes if INPUT in node.after), self.nodes[0]).workload
 
     def _input_size(self) -> tuple[int, int, int, int]:
         """(N, C, H, W) of the network's input, as it says or as its first reader spans."""
-        size, layer = self.network.input, self._first_readers()[0].workload
+        size, layer = self.network.input, self._first_reader()
         if size is not None:
             return (size.N * self.batch, size.C, size.H, size.W)
         return (layer.N, layer.G * layer.C, layer.input_height, layer.input_width)

@@ -69,7 +69,7 @@ class Instance:
         of_branches = [options for parallel in self.parallels for options in parallel.options]
         return list({id(options): options for options in [*self.options.values(), *of_branches]}.values())
 
-    @property
+    @cached_property
     def least_peak_bytes(self) -> int:
         """Some node of every plan holds at least so many bytes at some step."""
         return least_peak_bytes(self.graph, self.nodes)
@@ -85,8 +85,8 @@ class Instance:
         return self.free.y * self.array.cols + self.free.x
 
     @cached_property
-    def lives(self) -> list[Life]:
-        """When tensors live, if layers run one after the other."""
+    def lives(self) -> dict[str, list[Life]]:
+        """When tensors live, by the home that they share, if layers run one after the other."""
         return lives(self.graph)
 
     @cached_property

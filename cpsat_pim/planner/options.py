@@ -164,7 +164,8 @@ class LayerOptions:
         self._order(first, price)
         while not is_over() and (plain := self._plain(self.rows[self.seen : self.seen + count])):
             for problem in plain:
-                self.costs.refine(problem)
+                if not is_over():
+                    self.costs.refine(problem)
             self._order(first, price)
         for i in range(self.seen, min(len(self.rows), self.seen + count)):
             if is_over() or self.rows[i].floor >= INFINITE:
@@ -328,11 +329,13 @@ class LayerOptions:
         moved = int(self._pull[0, i, at[0], at[1]] + self._push[0, i, at[2]])
         return self._problem(self.rows[i], at), -((moved - solved) // self.share.factor)
 
-    def refine(self, at: At, count: int, price: Price = FREE_BYTES) -> int:
-        """Refine the bounds of the node problems of the best rows at these homes that have plain ones; how many."""
+    def refine(self, at: At, count: int, price: Price = FREE_BYTES, is_over: Callable[[], bool] = lambda: False) -> int:
+        """Refine plain bounds of node problems of the best rows at these homes, until the search is over; how many."""
         refined = 0
         cost, tie = self._costs_at(at, False, price)
         for i in np.lexsort((tie, cost)):
+            if is_over():
+                break
             problem = self._problem(self.rows[i], at)
             known = self.costs.cost(problem)
             if known is not None and not known.is_refined:

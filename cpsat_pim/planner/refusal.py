@@ -1,5 +1,6 @@
 """Why no plan fits the nodes, and the least capacity that would do: exact where label setting finds it, else bounds."""
 
+import time
 from collections.abc import Callable
 
 from cpsat_pim.planner.eliminate import INFINITE
@@ -7,12 +8,16 @@ from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.labels.least_room import LeastRoom
 
 
-def refuse(instance: Instance, is_proven: bool, smallest_bytes: int, is_over: Callable[[], bool]) -> str:
+def refuse(
+    instance: Instance, is_proven: bool, smallest_bytes: int, until: float, report: Callable[[str], None]
+) -> str:
     """Return one line: the reason, and the least capacity or where it lies.
 
-    `is_proven`: whether no plan of the space fits. `smallest_bytes`: what some plan takes. `is_over()`: whether the
-    time to find the least capacity is up.
+    `is_proven`: whether no plan of the space fits. `smallest_bytes`: what some plan takes. `until`: the time of
+    `time.monotonic` at which the search for the least capacity ends; a stop of the node costs ends it, too.
     """
+    if (seconds := until - time.monotonic()) > 0:
+        report(f"no plan fits: the least capacity that would do is sought, for up to {seconds:.0f} s")
     least, room, nodes = instance.least_peak_bytes, instance.array.capacity_bytes, instance.nodes
     if least > room:
         reason = (
@@ -22,7 +27,13 @@ def refuse(instance: Instance, is_proven: bool, smallest_bytes: int, is_over: Ca
     else:
         reason = f"no plan {'of the space' if is_proven else 'was found that'} fits the {room} bytes of a node"
     low = max(least, room + 1) if is_proven else least
-    search = LeastRoom(instance=instance, low=low, high=smallest_bytes, is_over=is_over)
+    stop = instance.costs.stop
+    search = LeastRoom(
+        instance=instance,
+        low=low,
+        high=smallest_bytes,
+        is_over=lambda: stop.is_set() or time.monotonic() >= until,
+    )
     search.run()
     return f"{reason}; {_least(search.low, search.high)}"
 

@@ -53,8 +53,7 @@ def solve_plan(
     costs.report = report
     with interrupt_stops(costs.stop):
         started = time.monotonic()
-        instance = Instance(graph, array, space, objective, costs)
-        search = _Search(instance, limits, report, then_energy, started)
+        search = _Search(Instance(graph, array, space, objective, costs), limits, report, then_energy, started)
         search.offer(incumbents)
         return search.run()
 
@@ -81,9 +80,8 @@ class _Search:
         self.until = self.started + limits.time_limit
         self.seek_from = self.started + limits.time_limit * limits.seek_percent / 100
         self.has_sought = False
-        self.bound, self.energy_bound, self.found = 0, 0, _Found()
+        self.rounds, self.bound, self.energy_bound, self.found = 0, 0, 0, _Found()
         self.offered: list[_Found] = []
-        self.rounds = 0
         #: What the smallest plan that was evaluated takes on its fullest node.
         self.smallest_bytes = INFINITE
         self.tightening = Tightening(
@@ -105,6 +103,17 @@ class _Search:
     def is_seek_due(self) -> bool:
         """Whether a plan is to be sought, as there is none and much of the time is over."""
         return self.found.plan is None and not self.has_sought and time.monotonic() > self.seek_from
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the best plan takes more of a node than there is."""
+        return self.found.cost is not None and self.found.cost.peak_bytes > self.instance.array.capacity_bytes
+
+    @property
+    def is_fit_due(self) -> bool:
+        """Whether one that fits is to be sought: the best plan does not, and is nearly proven or much time is over."""
+        is_near = self.found.value - self.bound <= self.limits.fit_gap * self.found.value
+        return self.is_too_large and (is_near or time.monotonic() > self.seek_from)
 
     @property
     def is_first_proven(self) -> bool:
@@ -145,12 +154,11 @@ class _Search:
         """Tighten until a plan costs no more than the bound, or the time is up."""
         if self.instance.least_peak_bytes > self.instance.array.capacity_bytes:
             return self._answer()
-        for options in self.instance.distinct:
-            options.look_at(1)
-        for options in self.instance.distinct:
-            options.look_at(self.limits.batch - 1, self.tightening.is_paused)
+        for count in (1, self.limits.batch - 1):
+            for options in self.instance.distinct:
+                options.look_at(count, self.tightening.is_paused)
         self._keep_best()  # of node problems that were solved before
-        while not self.is_over and not self.is_proven:
+        while not (self.is_over or self.is_proven or self.is_fit_due):
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)
             if self.is_proven or not (self._tighten(lower) or self.is_seek_due):
@@ -161,15 +169,9 @@ class _Search:
             self._raise_bounds(self.instance.minimize(upper=False))  # by what the last solves proved
         if self.found.plan is None:
             self._keep_best()
-        if self.found.plan is not None and not self._is_allowed(self.found):
+        if self.found.plan is not None and (self.is_too_large or not self._has_few_layouts(self.found.plan)):
             self._fit()
         return self._answer()
-
-    def _is_allowed(self, found: _Found) -> bool:
-        """Whether a plan fits, and keeps to what elimination does not know."""
-        assert found.plan is not None
-        is_large = found.cost is None or found.cost.peak_bytes > self.instance.array.capacity_bytes
-        return not is_large and self._has_few_layouts(found.plan)
 
     def _has_few_layouts(self, plan: Plan) -> bool:
         return not self.instance.space.constraints.has_too_many_layouts(plan)
@@ -255,10 +257,10 @@ class _Search:
 
         The bound of all plans stays one of those that fit.
         """
-        array, best = self.instance.array, self.found
+        array, is_too_large = self.instance.array, self.is_too_large
         self.found, self.then_energy = _Found(), False
         self._take_offered(fitting=True)
-        if best.cost is not None and best.cost.peak_bytes <= array.capacity_bytes:
+        if not is_too_large:
             self.report("the best plan has too many layouts: homes and options that are left become one model")
             self._set_labels(FREE_BYTES)
             return
@@ -344,7 +346,4 @@ class _Search:
         if not is_proven and self.smallest_bytes >= INFINITE:
             return None
         until = min(time.monotonic() + self.limits.time_limit * self.limits.refusal_percent / 100, self.until)
-        if (seconds := until - time.monotonic()) > 0:
-            self.report(f"no plan fits: the least capacity that would do is sought, for up to {seconds:.0f} s")
-        stop = self.costs.stop
-        return refuse(self.instance, is_proven, self.smallest_bytes, lambda: stop.is_set() or time.monotonic() >= until)
+        return refuse(self.instance, is_proven, self.smallest_bytes, until, self.report)

@@ -22,7 +22,8 @@ class SearchLimits:
     which a plan is sought if there is none, `seek_share_percent`: how much of it that takes at most;
     `refusal_percent`: the share of it that the least capacity may take to be found where no plan fits, if so much is
     left. `wide_gap`: the share of a node program's cost from which on its gap is wide: then other options are solved
-    before it is solved again.
+    before it is solved again. `fit_gap`: the gap of a plan too large for the nodes up to which one that fits is sought
+    at once; with a wider gap it is sought after `seek_percent`.
 
     Smaller batches compute less, larger ones take fewer rounds.
     """
@@ -34,6 +35,7 @@ class SearchLimits:
     seek_share_percent: int = 30
     refusal_percent: int = 5
     wide_gap: float = 0.05
+    fit_gap: float = 0.02
 
 
 @frozen(kw_only=True)

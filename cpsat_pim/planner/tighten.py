@@ -38,8 +38,8 @@ class Tightening:
             options.look_at(self.limits.batch, self.is_paused, price)
         refined = len(unseen)
         for (options, at), found in best:
-            if found is not None and not self._is_refined(found[1]) and not self.is_paused():
-                refined += options.refine(at, self.limits.refined, price)
+            if found is not None and not self._is_refined(found[1]):
+                refined += options.refine(at, self.limits.refined, price, self.is_paused)
         return refined
 
     def _is_refined(self, problem: NodeProblem) -> bool:
@@ -87,7 +87,8 @@ class Tightening:
         """Find the least energies of node programs of least latency; return how many bounds that narrowed."""
         plain = [problem for problem, cost in known.items() if not cost.least_energy_fj]
         for problem in plain:
-            self.costs.refine_energy(problem)
+            if not self.is_over():
+                self.costs.refine_energy(problem)
         if not plain:
             self.costs.solve_energies(known, self.until)
         return sum(self.costs.cost(problem) != cost for problem, cost in known.items())
@@ -103,5 +104,6 @@ class Tightening:
             some[0].options.look_at(self.limits.batch, self.is_over, price, {use.row for use in some})
         plain = [problem for problem in problems if not self._is_refined(problem)]
         for problem in plain:
-            self.costs.refine(problem)
+            if not self.is_over():
+                self.costs.refine(problem)
         return bool(unseen or plain) or self.solve(dict.fromkeys(problems, HIGHEST)) > 0

@@ -66,7 +66,7 @@ class LeastRoom:
 
     def _reduce(self) -> None:
         """Take over all options whose node problems are not known to have no mapping."""
-        self._reduced = ReducedProblem(self.instance, FREE_BYTES, INFINITE - 1)
+        self._reduced = ReducedProblem(self.instance, FREE_BYTES, INFINITE - 1, self.is_over)
 
     def _narrow(self, capacity: int) -> bool:
         """Raise `low` or lower `high` by the path that takes least within a capacity; return whether that was done."""

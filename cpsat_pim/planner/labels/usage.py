@@ -31,9 +31,8 @@ class Usage:
         if key not in self._known:
             instance = self.instance
             homes = instance.homes[name]
-            self._known[key] = home_bytes(
-                instance.graph, instance.lives, instance.array.cols, name, homes, spot.node, spot.step
-            )
+            alive = instance.lives[name]
+            self._known[key] = home_bytes(alive, instance.array.cols, homes, spot.node, spot.step)
         found: np.ndarray = self._known[key]
         return found
 

@@ -1,0 +1,102 @@
+"""The limit of a search: with a clock that work alone moves, so that nothing depends on the machine."""
+
+from types import SimpleNamespace
+
+import pytest
+from attrs import evolve
+
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.instance import Instance
+from cpsat_pim.planner.labels.setting import _LabelSetting
+from cpsat_pim.planner.labels.stages import StagedProblem
+from cpsat_pim.planner.options import LayerOptions
+from cpsat_pim.planner.search import solve_plan
+from cpsat_pim.planner.solved import SearchLimits
+from cpsat_pim.planner.space import Space
+from cpsat_pim.workload.network import Network
+from tests.planner.made_up import NODE, MadeUpCosts, layer, without_mapping
+
+NETWORK = Network(
+    name="n",
+    layers=[
+        layer("a", ["input"], P=4, C=8, K=8, weight_bytes=16),
+        layer("b", ["a"], P=4, C=8, K=8, R=3, weight_bytes=16),
+        layer("c", ["b"], P=4, C=8, K=4, weight_bytes=16),
+    ],
+)
+#: Pieces of work: each takes a second.
+WORK = (
+    (LayerOptions, "_compute"),
+    (Instance, "_minimize"),
+    (StagedProblem, "completions"),
+    (_LabelSetting, "_extended"),
+)
+
+
+class RefinedCosts(MadeUpCosts):
+    """Bounds are plain until they are refined, which takes a second; so does a solve of some problems."""
+
+    def __init__(self, objective, tick):
+        super().__init__(objective)
+        self.tick, self.refined = tick, set()
+
+    def cost(self, problem):
+        """What is known."""
+        return evolve(super().cost(problem), is_refined=problem in self.refined | self.solved)
+
+    def refine(self, problem):
+        """Refine a bound."""
+        if problem not in self.refined:
+            self.tick()
+            self.refined.add(problem)
+        return self.cost(problem)
+
+    def solve_all(self, problems, slack=None, until=None, useful=None):
+        """Solve all."""
+        self.tick()
+        super().solve_all(problems, slack, until, useful)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only work moves."""
+    now = SimpleNamespace(seconds=0)
+
+    def tick():
+        now.seconds += 1
+
+    def slow(work):
+        def call(*arguments):
+            tick()
+            return work(*arguments)
+
+        return call
+
+    for module in ("search", "refusal"):
+        source = SimpleNamespace(monotonic=lambda: now.seconds)
+        monkeypatch.setattr(f"cpsat_pim.planner.{module}.time", source)
+    for kind, name in WORK:
+        monkeypatch.setattr(kind, name, slow(getattr(kind, name)))
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
+    now.tick = tick
+    return now
+
+
+@pytest.mark.parametrize("capacity", [10**6, 4000, 2800, 2400])
+def test_search_ends_at_its_limit(clock, capacity):
+    """What comes next when the time is up is not begun, but for two optima: the bound by what was proven, and a plan.
+
+    The limits go up to that of a search that ends by itself.
+    """
+    graph, kind = build_graph(NETWORK), Objective.named("latency")
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2, capacity_bytes=capacity)
+    limit, lasted = 0, 0
+    while lasted >= limit:
+        begun = clock.seconds
+        costs = RefinedCosts(kind, clock.tick)
+        solve_plan(graph, array, Space(dims=1), kind, costs, SearchLimits(time_limit=limit, batch=4))
+        lasted = clock.seconds - begun
+        assert lasted <= limit + 3
+        limit += 1 + limit // 8
