@@ -87,8 +87,9 @@ class LayerOptions:
         homes = self.reads, self.reads_weights, self.writes
         self.layout_pairs = layout_pairs(self.reads, self.writes, self.is_tied)
         self._parts = Parts(graph=self.graph, task=self.task, rates=self.rates, layouts=self.layout_pairs, homes=homes)
-        rows = [self._row(partition) for partition in self.partitions]
-        self.rows = sorted((row for row in rows if row.floor < INFINITE), key=lambda row: row.floor)
+        self.rows = [_Row(partition=one, program=self._parts.programs(one), floor=0) for one in self.partitions]
+        self._order((), FREE_BYTES)
+        self.rows = [row for row in self.rows if row.floor < INFINITE]
         count, pairs, weighing = len(self.rows), len(self.layout_pairs), self.weighing
         self._pull = np.empty((2, count, len(self.reads), max(1, len(self.reads_weights))), dtype=np.int64)
         self._push = np.empty((2, count, len(self.writes)), dtype=np.int64)
@@ -103,10 +104,6 @@ class LayerOptions:
     def region(self) -> Region:
         """Where all partitions lie."""
         return self.partitions[0].region
-
-    def _row(self, partition: Partition) -> _Row:
-        problems = self._parts.programs(partition)
-        return _Row(partition=partition, program=problems, floor=self._floor(problems))
 
     def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
         """The least that a partition's node program costs, in whatever layouts."""

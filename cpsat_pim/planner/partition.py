@@ -82,7 +82,7 @@ class Partition:
     @property
     def sharing(self) -> int:
         """Nodes that need the same weights."""
-        return math.prod(self.split(dim) for dim in ("N", "P", "Q"))
+        return math.prod(factor for dim, factor in self.h + self.w if dim in ("N", "P", "Q"))
 
     @property
     def replicas(self) -> int:

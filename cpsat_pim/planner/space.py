@@ -18,6 +18,7 @@ from cpsat_pim.planner.partition import (
     Partition,
     layout_code,
     layout_name,
+    products,
 )
 from cpsat_pim.planner.plan_constraints import NO_CONSTRAINTS, HomeConstraint, PlanConstraints
 
@@ -88,9 +89,9 @@ class Space:
         bounds, fixed = dict(zip(LAYER_DIMS, bounds_of(task), strict=True)), self.constraints.of_layer(task.name)
         for h in fixed.sides("h", region.h, lambda size: sides(size, bounds, self.dims)):
             for w in fixed.sides("w", region.w, lambda size: sides(size, bounds, self.dims)):
-                partition = Partition(region=region, h=h, w=w)
-                if all(partition.split(dim) <= bound for dim, bound in bounds.items()):
-                    yield partition
+                split = products(h + w)
+                if all(split[dim] <= bound for dim, bound in bounds.items()):
+                    yield Partition(region=region, h=h, w=w)
 
     def region_of(self, task: LayerTask, free: Region) -> Region:
         """Return the region that is given, or the largest rectangle from the corner that some partition fills.
