@@ -75,26 +75,45 @@ class Fitting:
         self.best = Fit()
 
     def run(self) -> Fit:
-        """Raise the price until a plan fits, then lower it as far as one does."""
-        low, high = 0, self._first_that_fits()
-        if high is None:
+        """Find a price whose plan fits, then lower it as far as one does: by powers of two, then in equal steps."""
+        power = self._some_power_that_fits()
+        if power is None:
+            self._raise_price_with_bound()
             return self.best
-        for _ in range(self._parameters.bisections):
+        power = self._lowered(-1, power, power, lambda one: 1 << one)
+        high = self._lowered((1 << power) // 2, 1 << power, self._parameters.bisections, int)
+        self.raise_bound(self._price(high))
+        if not self._is_over():
+            self.raise_bound(self._price(high - 1))
+        return self.best
+
+    def _raise_price_with_bound(self) -> None:
+        """Double the price until the bound falls: it is concave in the price."""
+        for power in range(self._parameters.doublings):
+            price = self._price(1 << power)
+            if self._is_over() or self._bound(self.raise_bound(price), price) < self.best.bound:
+                return
+
+    def _lowered(self, low: int, high: int, steps: int, price: Callable[[int], int]) -> int:
+        """Bisect between what does not fit and what does; return the least that was found to."""
+        for _ in range(steps):
             middle = (low + high) // 2
             if middle in (low, high) or self._is_over():
                 break
-            low, high = (low, middle) if self._fits(middle) else (middle, high)
-        self.raise_bound(self._price(high))
-        self.raise_bound(self._price(low))
-        return self.best
+            low, high = (low, middle) if self._fits(price(middle)) else (middle, high)
+        return high
 
     def raise_bound(self, price: Price) -> Choice:
         """What a price proves; the optimum that it was proven with."""
         lower = self._minimize(False, price)
-        bound = -((price.per_byte * self._weight_bytes - lower.cost) // price.scale)
+        bound = self._bound(lower, price)
         if bound > self.best.bound or self.best.bound_price is None:
             self.best.bound, self.best.bound_price = max(bound, self.best.bound), price
         return lower
+
+    def _bound(self, lower: Choice, price: Price) -> int:
+        """No plan that fits costs less, by the optimum at a price."""
+        return -((price.per_byte * self._weight_bytes - lower.cost) // price.scale)
 
     @property
     def highest_price(self) -> Price:
@@ -104,14 +123,15 @@ class Fitting:
     def _price(self, per_byte: int) -> Price:
         return Price(scale=self._parameters.scale, per_byte=max(1, per_byte))
 
-    def _first_that_fits(self) -> int | None:
-        per_byte = 1
-        for _ in range(self._parameters.doublings):
+    def _some_power_that_fits(self) -> int | None:
+        """Return a power of two whose plan fits: the highest, or else the lowest, as what is not held is staged."""
+        highest = self._parameters.doublings
+        powers: list[int] = [highest, *range(highest)]
+        for power in powers:
             if self._is_over():
                 return None
-            if self._fits(per_byte):
-                return per_byte
-            per_byte *= 2
+            if self._fits(1 << power):
+                return power
         return None
 
     def _fits(self, per_byte: int) -> bool:

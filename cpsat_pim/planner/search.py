@@ -282,16 +282,17 @@ class _Search:
                 self.found = _Found(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
             if self.is_over or self.is_first_proven:
                 return
-            price = fit.bound_price or fit.price or fitting.highest_price
-            if not self._tighten_at(price, fitting):
+            prices = [fit.bound_price or fitting.highest_price, *([] if fit.plan else [fitting.highest_price])]
+            if not any(self._tighten_at(one, fitting) for one in prices):
                 break
-        self._set_labels(price)
+        self._set_labels(prices[0])
 
     def _tighten_at(self, price: Price, fitting: Fitting) -> bool:
         """Tighten all that optima at a price use; return whether anything was."""
         is_tighter = False
         while not self.is_over and self._tighten(fitting.raise_bound(price), price):
             is_tighter = True
+        self.bound = max(self.bound, fitting.best.bound)
         return is_tighter
 
     def _set_labels(self, price: Price) -> None:
