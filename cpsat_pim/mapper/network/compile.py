@@ -61,10 +61,15 @@ def worker_context(stop: Stop | None = None) -> BaseContext:
 
     Where kernels are still to be compiled, workers begin anew: each compiles a part.
     """
-    if not can_fork() or not all(_is_kept(kernel) for kernel in _LARGE):
+    if not can_fork() or not are_compiled():
         return multiprocessing.get_context("spawn")
     compile_kernels(stop)
     return multiprocessing.get_context("fork")
+
+
+def are_compiled() -> bool:
+    """Return whether kernels are on disk, so that none takes long."""
+    return all(_is_kept(kernel) for kernel in _LARGE)
 
 
 def _is_kept(kernel: Any) -> bool:
