@@ -82,9 +82,9 @@ class Fitting:
             return self.best
         power = self._lowered(-1, power, power, lambda one: 1 << one)
         high = self._lowered((1 << power) // 2, 1 << power, self._parameters.bisections, int)
-        self.raise_bound(self._price(high))
-        if not self._is_over():
-            self.raise_bound(self._price(high - 1))
+        for price in (high, high - 1):
+            if not self._is_over():
+                self.raise_bound(self._price(price))
         return self.best
 
     def _raise_price_with_bound(self) -> None:
@@ -128,10 +128,10 @@ class Fitting:
         highest = self._parameters.doublings
         powers: list[int] = [highest, *range(highest)]
         for power in powers:
-            if self._is_over():
-                return None
             if self._fits(1 << power):
                 return power
+            if self._is_over():
+                break
         return None
 
     def _fits(self, per_byte: int) -> bool:

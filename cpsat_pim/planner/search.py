@@ -130,8 +130,7 @@ class _Search:
         """By so much a node program may cost more than its bound in a plan that is of use; None if nothing is known."""
         if self.found.plan is None:
             return None
-        factor = self.instance.distinct[0].share.factor
-        return max(1, -(-(self.found.value - self.bound + self.then_energy) // factor))
+        return max(1, -(-(self.found.value - self.bound + self.then_energy) // self.instance.distinct[0].share.factor))
 
     def offer(self, plans: Sequence[Plan]) -> None:
         """Take the best of some plans as a start."""
@@ -169,11 +168,11 @@ class _Search:
             self._raise_bounds(self.instance.minimize(upper=False))  # by what the last solves proved
         if self.found.plan is None:
             self._keep_best()
-        if self.found.plan is not None and (self.is_too_large or not self._has_few_layouts(self.found.plan)):
+        if self.found.plan is not None and (self.is_too_large or not self._is_allowed(self.found.plan)):
             self._fit()
         return self._answer()
 
-    def _has_few_layouts(self, plan: Plan) -> bool:
+    def _is_allowed(self, plan: Plan) -> bool:
         return not self.instance.space.constraints.has_too_many_layouts(plan)
 
     def _seek_any_plan(self) -> None:
@@ -221,10 +220,9 @@ class _Search:
             solved = self.tightening.solve(self._problems(best, price))
             if price == FREE_BYTES:
                 self._keep_best()
-        gap = "-" if self.found.plan is None else f"{self.found.value}"
         self.report(
-            f"round {self.rounds}: bound {self.bound}, best {gap}, {refined} bounds refined, {solved} problems solved,"
-            f" {time.monotonic() - self.started:.1f} s"
+            f"round {self.rounds}: bound {self.bound}, best {self.found.value if self.found.plan else '-'}, {refined} "
+            f"bounds refined, {solved} problems solved, {time.monotonic() - self.started:.1f} s"
         )
         return refined + solved > 0
 
@@ -258,7 +256,7 @@ class _Search:
         The bound of all plans stays one of those that fit.
         """
         array, is_too_large = self.instance.array, self.is_too_large
-        self.found, self.then_energy = _Found(), False
+        self.found, self.then_energy, self.has_sought = _Found(), False, True  # plans are sought at prices from now on
         self._take_offered(fitting=True)
         if not is_too_large:
             self.report("the best plan has too many layouts: homes and options that are left become one model")
@@ -273,7 +271,7 @@ class _Search:
                 array.capacity_bytes,
                 array.capacity_bytes if self.instance.parallels else self.instance.most_weight_bytes,
                 is_over=lambda: self.is_over,
-                is_allowed=self._has_few_layouts,
+                is_allowed=self._is_allowed,
             )
             fit = fitting.run()
             self.bound = max(self.bound, fit.bound)
@@ -288,9 +286,11 @@ class _Search:
         self._set_labels(prices[0])
 
     def _tighten_at(self, price: Price, fitting: Fitting) -> bool:
-        """Tighten all that optima at a price use; return whether anything was."""
-        is_tighter = False
-        while not self.is_over and self._tighten(fitting.raise_bound(price), price):
+        """Tighten all that optima at a price use, without a plan up to the next solves; return whether anything was."""
+        is_tighter, solves = False, self.costs.solves
+        while not self.is_over and (self.found.plan or self.costs.solves == solves):
+            if not self._tighten(fitting.raise_bound(price), price):
+                break
             is_tighter = True
         self.bound = max(self.bound, fitting.best.bound)
         return is_tighter
