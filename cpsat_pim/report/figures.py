@@ -79,7 +79,8 @@ def write_pdf(charts: Sequence[Chart], path: str | Path) -> None:
         OSError: the file cannot be written.
     """
     pages = import_extra("matplotlib.backends.backend_pdf", "plots").PdfPages
-    with replacing_bytes(path) as file, pages(file, metadata={"CreationDate": None}) as pdf:
+    # Fonts are written where the file is closed, so the style is left after that.
+    with replacing_bytes(path) as file, drawing_style("pdf"), pages(file, metadata={"CreationDate": None}) as pdf:
         for chart in charts:
             pdf.savefig(_drawn(chart))
 

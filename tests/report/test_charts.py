@@ -2,6 +2,7 @@
 
 import copy
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,23 @@ def test_files_are_svg_and_pdf(tmp_path: Path) -> None:
     inline = inline_svg(found[0])
     assert inline.startswith("<svg")
     assert "var(--macs)" in inline
+
+
+def test_a_page_of_a_pdf_is_drawn_as_an_svg_file_is(tmp_path: Path) -> None:
+    """In letters of the same size, which stay text (fonts of type 42, not outlines of type 3)."""
+    pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")
+    time, _ = charts(document()).values()
+    write_pdf([time], tmp_path / "charts.pdf")
+    page = (tmp_path / "charts.pdf").read_bytes()
+    assert b"/Subtype /Type3" not in page
+    assert b"/CIDFontType2" in page
+    (svg,) = write_svgs([time], tmp_path)
+    drawn = b"".join(
+        zlib.decompress(part) for part in re.findall(rb"FlateDecode.*?stream\r?\n(.*?)\r?\nendstream", page, re.S)
+    )
+    sizes_pdf = {float(size) for size in re.findall(rb"/F\d+ ([\d.]+) Tf", drawn)}
+    sizes_svg = {float(size) for size in re.findall(r"font-size: ([\d.]+)px", svg.read_text())}
+    assert sizes_pdf == sizes_svg
 
 
 def test_ratios_that_are_nearly_one_look_alike() -> None:
