@@ -18,6 +18,7 @@ _TIMES = (
     ("dram_W", "waits for DRAM: W", "W"),
     ("dram_O", "waits for DRAM: O", "O"),
     ("dram_bus", "waits for the DRAM bus", "bus"),
+    ("bank", "waits for a shared bank", "activation"),
     ("pipeline", "loads that coincide", "bus"),
     ("buffers", "waits for buffers", "buffer"),
 )
@@ -98,11 +99,11 @@ def _paired(details: Sequence[View], counts: Sequence[int]) -> list[tuple[View, 
 
 
 def _merged(parts: Mapping[str, float], factor: float) -> dict[str, float]:
-    """Return parts times a factor; waits for what has no colour of its own are those for buffers."""
+    """Return parts times a factor. Waits without a part of their own are for a shared bank (`bank_IW`) or a buffer."""
     known = {key for key, _, _ in (*_TIMES, *_ENERGIES)}
     merged: dict[str, float] = {}
     for key, value in parts.items():
-        key = key if key in known else "buffers"
+        key = key if key in known else "bank" if key.startswith("bank_") else "buffers"
         merged[key] = merged.get(key, 0) + factor * value
     return merged
 

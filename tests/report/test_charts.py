@@ -10,7 +10,7 @@ import pytest
 
 from cpsat_pim.report.charts import energy_unit, result_charts
 from cpsat_pim.report.figures import COLOURS, Chart, Series, _drawn, inline_svg, write_pdf, write_svgs
-from tests.report.results import document
+from tests.report.results import document, shared_bank_document
 
 PAGE_CSS = Path(__file__).parents[2] / "cpsat_pim" / "report" / "page" / "page.css"
 
@@ -33,6 +33,13 @@ def test_bars_add_up_to_the_totals() -> None:
     unit, size = energy_unit(energy)
     assert found["energy"].axis.endswith(unit)
     assert sum(series.values[0] for series in found["energy"].series) * size == pytest.approx(energy)
+
+
+def test_wait_for_a_bank_that_tensors_share_is_not_for_a_buffer() -> None:
+    """The only layer waits for the bank of all three tensors: no other resource ends as late."""
+    names = {series.name for series in charts(shared_bank_document())["time"].series}
+    assert "waits for a shared bank" in names
+    assert "waits for buffers" not in names
 
 
 def test_two_results_are_compared_over_common_layers_in_seconds() -> None:

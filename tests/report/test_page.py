@@ -122,6 +122,8 @@ def test_tensors_that_share_a_bank_are_in_one_picture(visit: Any) -> None:
     assert seen.count("#layer .thirds .swatch") == 3
     assert seen.count("#layer .thirds .heatmaplayer image") == 3
     assert "I, W, O share a bank" in seen.page.locator("#layer .thirds").inner_text()
+    assert "What ends last: bank of I, W, O" in seen.page.locator("#layer").inner_text()
+    assert "waits for a shared bank" in seen.page.locator("main").inner_text()
     drawn = seen.page.evaluate("activationMap(results[0].details[0].maps[0]).data")
     assert {one["name"]: one["colorscale"][1][1] for one in drawn} == seen.page.evaluate(
         "Object.fromEntries(TENSORS.map(tensor => [tensor, colour(tensor)]))"

@@ -13,7 +13,7 @@ const MANY = 28;
 const TIMES = [
   ["macs", "MACs on a full array", "macs"], ["idle", "idle PEs", "idle"], ["compute", "stalls, way in and out", "compute"],
   ["dram_I", "waits for DRAM: I", "I"], ["dram_W", "waits for DRAM: W", "W"], ["dram_O", "waits for DRAM: O", "O"],
-  ["dram_bus", "waits for the DRAM bus", "bus"], ["pipeline", "loads that coincide", "bus"], ["buffers", "waits for buffers", "buffer"],
+  ["dram_bus", "waits for the DRAM bus", "bus"], ["bank", "waits for a shared bank", "activation"], ["pipeline", "loads that coincide", "bus"], ["buffers", "waits for buffers", "buffer"],
 ];
 const ENERGIES = [
   ["MAC", "MACs", "MAC"], ["PE", "PE buffers", "PE"], ["GLOBAL_BUFFER", "global buffer", "GLOBAL_BUFFER"],
@@ -25,9 +25,10 @@ const TERMS = {
   pe: "PE buffers", global_buffer: "global buffer", row_buffer: "row buffer", interconnect: "interconnect",
   row_buffer_I: "row buffer, I", row_buffer_W: "row buffer, W",
 };
-const termName = term => TERMS[term] ?? term;
-const termColour = term => ({ compute: "macs", dram_I: "I", dram_W: "W", dram_O: "O", dram_bus: "bus", pipeline: "bus" })[term] ?? "buffer";
-const timeKey = term => TIMES.some(([key]) => key === term) ? term : "buffers";
+const isBank = term => term.startsWith("bank_");
+const termName = term => TERMS[term] ?? (isBank(term) ? `bank of ${[...term.slice(5)].join(", ")}` : term);
+const termColour = term => ({ compute: "macs", dram_I: "I", dram_W: "W", dram_O: "O", dram_bus: "bus", pipeline: "bus" })[term] ?? (isBank(term) ? "activation" : "buffer");
+const timeKey = term => TIMES.some(([key]) => key === term) ? term : isBank(term) ? "bank" : "buffers";
 
 // A chart in the page: drawn now, and again whenever the theme changes.
 const charts = new Map();
