@@ -30,7 +30,13 @@ def check_shown(shown: str, printed: str) -> None:
     assert is_shown, printed
 
 
-@pytest.mark.parametrize("page", ["tutorial", "chip", "padding", "pareto", "explain", "api"])
+#: Pages whose blocks solve for long.
+LONG = ("padding", "pareto", "explain")
+
+
+@pytest.mark.parametrize(
+    "page", ["tutorial", "chip", "api", *(pytest.param(page, marks=pytest.mark.slow) for page in LONG)]
+)
 def test_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     """A `yaml` block is the file that its first line names; `text` blocks show what the last block printed."""
     pytest.importorskip("plotly", reason="the report's plotting library is not installed")

@@ -43,7 +43,8 @@ def test_front_with_activations_is_that_of_the_whole_space(case: str) -> None:
     _check_front_of_three(*CASES[case])
 
 
-@pytest.mark.parametrize("activation_energy", [pytest.param(0, marks=pytest.mark.slow), 2e-3])
+@pytest.mark.slow
+@pytest.mark.parametrize("activation_energy", [0, 2e-3])
 def test_activations_are_traded_where_they_cost_next_to_nothing(activation_energy: float) -> None:
     """On a toy with small buffers and closed pages some point has a rival that beats it in latency and energy."""
     toy = machine("WO", "IO!", "", page_policy="closed")

@@ -112,8 +112,8 @@ compile_kernels()
 before = compiled()
 os.environ["CPSAT_PIM_CACHE"] = sys.argv[1]
 for kind in ("energy", "latency"):
-    layer, request = ConvWorkload(R=3, P=8, C=8, K=8), SolveRequest(objective=Objective.named(kind), time_limit=20)
-    solve_and_verify(layer, PIMArchitecture(), request)
+    request = SolveRequest(objective=Objective.named(kind), then=None, time_limit=20)
+    solve_and_verify(ConvWorkload(R=3, P=8, C=8, K=8), PIMArchitecture(), request)
 print("enumerate_tiles" in before, "run_pipeline" in before, sorted(compiled() - before))
 """
     environment = os.environ | {"CPSAT_PIM_CACHE": str(tmp_path / "small")}

@@ -115,9 +115,8 @@ def test_fixed_bypass_is_the_best_of_all_choices() -> None:
     choices = [((False, False, o), (i, w, False)) for i, w, o in itertools.product(both, both, both)]
     totals = {}
     for choice in choices:
-        solved = [
-            solve_and_verify(layer, with_bypass(arch, choice), SolveRequest(objective=objective)) for layer in layers
-        ]
+        request = SolveRequest(objective=objective, then=None)
+        solved = [solve_and_verify(layer, with_bypass(arch, choice), request) for layer in layers]
         assert all(s.status is Status.OPTIMAL for s in solved)
         totals[choice] = sum(s.predicted.energy_fj for s in solved)
     result = PIMOptimizer(arch=arch, time_limit=20.0).optimize(workloads=layers, objective="energy", fix_bypass=True)
