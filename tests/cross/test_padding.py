@@ -22,7 +22,7 @@ from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.padding import padded_layers
 from tests.cross.cases import Case, cases
 from tests.cross.test_solver_against_enumeration import CASES as OTHERS
-from tests.cross.test_solver_against_enumeration import machine
+from tests.cross.test_solver_against_enumeration import machine, whole_space
 
 #: Layers, machines, and the share of MACs that padding may add: to 12, 14, 12, 14 x 11 or 13 x 12, 12.
 CASES = {
@@ -148,7 +148,7 @@ def test_only_what_beats_a_value_is_returned(case: str, kind: str) -> None:
     """One above the optimum, the optimum; at the optimum and below, proof that there is none."""
     layer, arch = OTHERS[case]
     objective = Objective.named(kind, 1, 3)
-    least = min(objective.value(*cost) for cost in costs(layer, arch))
+    least = min(objective.value(f.latency_cycles, f.energy_fj) for f in whole_space(case))
     assert beaten(layer, arch, objective, least + 1).cost == least
     for value in (least, least - 1, least // 2):
         solved = beaten(layer, arch, objective, value)

@@ -122,7 +122,7 @@ LARGE = ("convolution", "no multicast, no reduction", "product, bypass free")
 
 @cache
 def whole_space(case: str) -> list[Figures]:
-    """Return the predicted figures of each mapping of a case. One worker runs all tests that need them."""
+    """Return the predicted figures of each mapping of a case."""
     layer, arch = CASES[case]
     return [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
 
@@ -138,7 +138,6 @@ def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
     assert solved.objective_value == solved.bound == least
 
 
-@pytest.mark.xdist_group("whole spaces")
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in LARGE else c for c in CASES])
 def test_optimum_is_the_least_predicted_cost(case: str) -> None:
     """For latency and blends; if time runs out, the bound is valid for the whole space."""

@@ -29,8 +29,6 @@ NETWORK = Network(
         NetworkNode(name="twin", workload=ConvWorkload(name="twin", P=2, Q=2, C=4, K=8)),
     ),
 )
-#: One worker solves the network for all tests.
-pytestmark = pytest.mark.xdist_group("quality")
 
 
 @pytest.fixture(scope="module")
