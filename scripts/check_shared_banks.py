@@ -1,11 +1,12 @@
-"""Compares `tables` with `tracesim` on random mappings whose tensors share banks of a node.
+"""Compares `tables` with `tracesim` on random mappings whose tensors share banks of a node, or have several.
 
     python scripts/check_shared_banks.py --count 100000 --seed 1
 
 Layers, machines and mappings are those of `fuzz`: every option, tiny figures. Each mapping is counted in several orders
-and layouts, under every legal way to share banks. Every exact figure must be equal: columns, activations, DRAM cycles
-and accesses. Prints how many mappings were compared, and by banks how many there were and how often sharing opens more
-rows than banks of their own. Ends with 1 at the first mapping whose figures differ, which is printed.
+and layouts, under every legal way to share banks, with drawn numbers of banks for tensors that do not. Every exact
+figure must be equal: columns, activations, DRAM cycles and accesses. Prints how many mappings were compared, and by
+banks how many there were and how often they open more rows, or fewer, than with one bank for each tensor. Ends with 1
+at the first mapping whose figures differ, which is printed.
 """
 
 import argparse
@@ -21,10 +22,11 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.evaluate.cost import Figures, predict_until
 from cpsat_pim.evaluate.verify import MappedLayer, differences, simulate
-from cpsat_pim.mapping import BANKS, OWN_BANKS, Mapping, banks_text
+from cpsat_pim.mapping import BANKS, ONE_BANK, OWN_BANKS, Mapping, banks_text
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.baselines.space import Space
 from cpsat_pim.study.fuzz.draw import Drawer
+from cpsat_pim.study.fuzz.oracle import bank_counts
 from cpsat_pim.workload import ConvWorkload
 
 #: MACs of a layer: few, so that a simulation takes about a millisecond.
@@ -39,7 +41,9 @@ REPORTED = 5000
 
 
 def shared_cases(seed: int) -> Iterator[MappedLayer]:
-    """Yield random mapped layers without end, each under every legal way to share banks."""
+    """Yield random mapped layers without end, each under every legal way to share banks; tensors that share none have a
+    drawn number of them.
+    """
     for number in itertools.count():
         rng = np.random.default_rng((seed, number))
         draw = Drawer.of(rng)
@@ -51,8 +55,10 @@ def shared_cases(seed: int) -> Iterator[MappedLayer]:
             drawn = space.draw(rng).to_mapping(layer)
             for mapping in (drawn, *(rearranged(drawn, rng) for _ in range(REARRANGED))):
                 for banks in BANKS.values():
-                    shared = attrs.evolve(mapping, banks=banks)
-                    if banks != OWN_BANKS and not check_mapping(layer, arch, shared):
+                    counts = draw.any_of((ONE_BANK, *bank_counts(arch, banks)))
+                    shared = attrs.evolve(mapping, banks=banks, bank_counts=counts)
+                    is_plain = banks == OWN_BANKS and counts == ONE_BANK
+                    if not is_plain and not check_mapping(layer, arch, shared):
                         yield MappedLayer(layer=layer, arch=arch, mapping=shared)
 
 
@@ -69,11 +75,11 @@ def counted(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Fig
     return prediction.figures
 
 
-def opens_more_rows(case: MappedLayer, activations: int) -> bool:
-    """Whether so many row activations are more than those with a bank for each tensor."""
+def own_activations(case: MappedLayer) -> int:
+    """Return the row activations with one bank for each tensor."""
     roomy = attrs.evolve(case.arch, node_banks=3)
-    own = counted(case.layer, roomy, attrs.evolve(case.mapping, banks=OWN_BANKS))
-    return activations > sum(own.row_activations)
+    own = counted(case.layer, roomy, attrs.evolve(case.mapping, banks=OWN_BANKS, bank_counts=ONE_BANK))
+    return sum(own.row_activations)
 
 
 def machine_of(arch: PIMArchitecture) -> str:
@@ -89,6 +95,7 @@ def main() -> int:
     args = parser.parse_args()
     by_banks: Counter[str] = Counter()
     more_rows: Counter[str] = Counter()
+    fewer_rows: Counter[str] = Counter()
     machines: Counter[str] = Counter()
     for number, case in enumerate(itertools.islice(shared_cases(args.seed), args.count)):
         if number and number % REPORTED == 0:
@@ -97,13 +104,16 @@ def main() -> int:
         if wrong := differences(figures, simulate(case.layer, case.arch, case.mapping), "simulated"):
             print(*wrong, case, sep="\n")
             return 1
-        banks = banks_text(case.mapping.banks)
+        banks = banks_text(case.mapping.banks) + (" several" if max(case.mapping.bank_counts) > 1 else "")
         by_banks[banks] += 1
         machines[machine_of(case.arch)] += 1
-        more_rows[banks] += opens_more_rows(case, sum(figures.row_activations))
+        opened, own = sum(figures.row_activations), own_activations(case)
+        more_rows[banks] += opened > own
+        fewer_rows[banks] += opened < own
     print(f"seed {args.seed}: {sum(by_banks.values()):,} mappings, all exact figures are equal")
     for banks, count in sorted(by_banks.items()):
-        print(f"  {banks:6}{count:>9,} mappings, {more_rows[banks]:,} open more rows than with banks of their own")
+        rows = f"{more_rows[banks]:,} open more rows, {fewer_rows[banks]:,} fewer, than with one bank for each tensor"
+        print(f"  {banks:14}{count:>9,} mappings, {rows}")
     for machine, count in sorted(machines.items()):
         print(f"  {count:>9,} on machines with {machine}")
     return 0

@@ -10,8 +10,8 @@ every figure is simulated, too.
     python scripts/compare_banks.py --draw 15 --program DRAMsim3/build/dramsim3main
 
 draws legal mappings of small layers whose tensors share banks, for every preset, and lets DRAMsim3
-(github.com/umd-memsys/DRAMsim3) count columns and activations. Ends with 1 if one is not that of `tables` and of
-`tracesim`.
+(github.com/umd-memsys/DRAMsim3) count columns and activations; with `--several` mappings whose tensors have several of
+16 banks. Ends with 1 if a count is not that of `tables` and of `tracesim`.
 """
 
 import argparse
@@ -29,9 +29,10 @@ from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import MappedLayer, differences, simulate
 from cpsat_pim.export.dramtrace import DEFAULT_ROW_BITS
-from cpsat_pim.mapping import BANKS, OWN_BANKS, Mapping
+from cpsat_pim.mapping import BANKS, ONE_BANK, OWN_BANKS, Mapping
 from cpsat_pim.report.jsonfile import read_mapped_layers
 from cpsat_pim.study.baselines.space import Space
+from cpsat_pim.study.fuzz.oracle import bank_counts
 from cpsat_pim.workload import ConvWorkload
 
 #: Banks of a node of the default machine, a channel: enough for each tensor to have its own, so the preset has none.
@@ -63,29 +64,35 @@ def with_node_banks(arch: PIMArchitecture) -> PIMArchitecture:
     return arch if arch.node_banks else attrs.evolve(arch, node_banks=DEFAULT_NODE_BANKS)
 
 
-def drawn(arch: PIMArchitecture, number: int) -> Iterator[MappedLayer]:
-    """Yield legal mappings of small layers whose tensors share banks and whose traces are short."""
+def drawn(arch: PIMArchitecture, number: int, several: bool = False) -> Iterator[MappedLayer]:
+    """Yield legal mappings of small layers whose tensors share banks, or have `several`, and whose traces are short."""
     rng, spaces = np.random.default_rng(0), [Space(layer, arch) for layer in LAYERS]
     while number:
         space = spaces[number % len(spaces)]
         mapping = space.draw(rng).to_mapping(space.layer)
+        if several:
+            counts = list(bank_counts(arch, mapping.banks))
+            mapping = attrs.evolve(mapping, bank_counts=counts[rng.integers(len(counts))])
         columns = sum(predict(space.layer, arch, mapping).figures.column_accesses)
-        if mapping.banks != OWN_BANKS and columns <= MOST_COLUMNS:
+        is_wanted = max(mapping.bank_counts) > 1 if several else mapping.banks != OWN_BANKS
+        if is_wanted and columns <= MOST_COLUMNS:
             number -= 1
             yield MappedLayer(layer=space.layer, arch=arch, mapping=mapping)
 
 
-def count_drawn(number: int, program: str) -> int:
+def count_drawn(number: int, program: str, several: bool) -> int:
     """Print a row per machine, and return the number of mappings that DRAMsim3 counts otherwise."""
     wrong = 0
     print(f"{'machine':20}{'banks':>6}{'mappings':>10}{'columns':>10}{'activations':>13}{'of own banks':>14}  equal")
     for name in arch_names():
-        arch, totals, differing = with_node_banks(read_arch(name)), np.zeros(3, np.int64), 0
+        arch, totals, differing = read_arch(name), np.zeros(3, np.int64), 0
+        arch = attrs.evolve(arch, node_banks=DEFAULT_NODE_BANKS) if several else with_node_banks(arch)
         if arch.column_bytes < LEAST_COLUMN:
             continue
-        for case in drawn(attrs.evolve(arch, page_policy="open"), number):
+        for case in drawn(attrs.evolve(arch, page_policy="open"), number, several):
             figures = predict(case.layer, case.arch, case.mapping).figures
-            own = predict(case.layer, case.arch, attrs.evolve(case.mapping, banks=OWN_BANKS)).figures
+            alone = attrs.evolve(case.mapping, banks=OWN_BANKS, bank_counts=ONE_BANK)
+            own = predict(case.layer, case.arch, alone).figures
             ours = (sum(figures.column_accesses), sum(figures.row_activations))
             theirs = counted(case, "dramsim3", count_with_dramsim3, program, DEFAULT_ROW_BITS)
             is_simulated = not differences(figures, simulate(case.layer, case.arch, case.mapping), "simulated")
@@ -126,10 +133,11 @@ def main() -> int:
     parser.add_argument("file", nargs="?", help="results of `run --json`, or a mapping file")
     parser.add_argument("--check", action="store_true", help="simulate every mapping, too")
     parser.add_argument("--draw", type=int, metavar="N", help="draw N mappings a machine instead")
+    parser.add_argument("--several", action="store_true", help="with --draw: on nodes of 16 banks, several a tensor")
     parser.add_argument("--program", default="dramsim3main", help="DRAMsim3's program")
     args = parser.parse_args()
     if args.draw:
-        return min(1, count_drawn(args.draw, args.program))
+        return min(1, count_drawn(args.draw, args.program, args.several))
     compare(args.file, args.check)
     return 0
 

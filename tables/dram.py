@@ -22,6 +22,11 @@ class Dram(NamedTuple):
     burst: int
 
 
+def own_banks(count: int, dram: Dram) -> Dram:
+    """Return the banks of a tensor whose part has `count` times those of `dram`."""
+    return dram._replace(banks=count * dram.banks)
+
+
 @njit
 def period(n: int, dram: Dram) -> int:
     """Return the cycles from one row activation to the next, with n column accesses between (Eq. 33, at least tRC)."""

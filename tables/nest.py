@@ -61,6 +61,7 @@ class Nest(NamedTuple):
     - `stride`, `dilation`: (width, height). `width_bytes`: of an element of I, W, O and of a partial sum.
     - `spatial_reduction`: as in `cost.Machine`.
     - `part` int[3]: tensors with equal numbers share a bank; with three numbers each tensor has its own banks.
+    - `bank_counts` int[3]: how many times `Dram.banks` each tensor's part has; 1 where several tensors share it.
     - `outside` int[4][3]: the number of loops of order[m], outermost first, that lie outside the tile of t at m. It is
       0 where the level does not store t, and in the row buffer and DRAM.
     """
@@ -78,6 +79,7 @@ class Nest(NamedTuple):
     spatial_reduction: bool = True
     outside: tuple[tuple[int, ...], ...] = EVEN
     part: tuple[int, ...] = (I, W, O)
+    bank_counts: tuple[int, ...] = (1, 1, 1)
 
     def array(self, d: int) -> int:
         """Return over how many PEs a dim is spread."""

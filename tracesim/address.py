@@ -40,7 +40,7 @@ class Scanner(NamedTuple):
     """What scans the tiles of each tensor: `layouts` are records by tensor (LAYOUT), `banks` by part (BANK).
 
     `offsets` int64[tensor, place, n]: the tile's coordinates, `count` of them, relative to its first element.
-    `part` int64[tensor]: which banks hold the tensor. `open_rows` int64[part, banks]. `counts` int64[tensor, 2]: column
+    `part` int64[tensor]: which banks hold the tensor. `open_rows` int64[part, bank]. `counts` int64[tensor, 2]: column
     accesses and row activations so far.
     """
 

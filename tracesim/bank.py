@@ -11,6 +11,7 @@ T_RCD, T_RP, T_RAS, T_RC, T_RTP, T_CCD_L, T_RL, T_BL = range(8)
 BANK = record_type(
     row_bytes=(),
     column_bytes=(),
+    banks=(),
     open_page=(),
     timing=(8,),
     columns=(),
@@ -25,7 +26,7 @@ BANK = record_type(
 - `run_columns`: column accesses since the last activation. `cut_cycles`: cycles of all runs before it.
 - `row_end`: first byte behind the row of the last column access of this scan.
 
-`open_rows` int64[banks] goes with each record: the open row of each bank, -1 for none.
+`open_rows` int64[n] goes with each record: the open row of each of its `banks`, -1 for none.
 """
 
 
@@ -35,8 +36,8 @@ def access_column(bank: Record, open_rows: Ints, address: int) -> int:
     if address >= bank.row_end:
         row = address // bank.row_bytes
         bank.row_end = (row + 1) * bank.row_bytes
-        if open_rows[row % open_rows.size] != row:
-            open_rows[row % open_rows.size] = row
+        if open_rows[row % bank.banks] != row:
+            open_rows[row % bank.banks] = row
             activate(bank)
     bank.columns += 1
     bank.run_columns += 1

@@ -37,12 +37,14 @@ class Placement(NamedTuple):
     I: NGCHW or NHWGC; W: GKCSR or SRCGK; O: NGKQP or NQPGK.
     `block_h`, `block_w`: elements of a block of a row-aligned I along H and W; else ignored.
     `part` int64[3]: tensors with equal numbers, from 0 to 2, share their banks, in rows of their own.
+    `bank_counts` int64[3]: how many times `Device.banks` the tensor's part has.
     """
 
     order: Ints
     block_h: int
     block_w: int
     part: Ints = np.arange(3)
+    bank_counts: Ints = np.ones(3, np.int64)
 
 
 class Device(NamedTuple):
@@ -137,11 +139,15 @@ def checked_placement(placement: Placement, needs_block: bool) -> Placement:
     """Return the placement with its arrays' types as the kernels want them; ValueError where it is none."""
     if needs_block:
         _require_positive("Placement.block_h, block_w", np.array([placement.block_h, placement.block_w]))
-    arrays = _arrays("Placement", placement, {"order": (3,), "part": (3,)})
+    arrays = _arrays("Placement", placement, {"order": (3,), "part": (3,), "bank_counts": (3,)})
     for name, most in (("order", 1), ("part", 2)):
         if ((arrays[name] < 0) | (arrays[name] > most)).any():
             raise ValueError(f"Placement.{name}: must be 0 to {most} (got {arrays[name].tolist()})")
-    return Placement(arrays["order"], int(placement.block_h), int(placement.block_w), arrays["part"])
+    _require_positive("Placement.bank_counts", arrays["bank_counts"])
+    part, counts = arrays["part"], arrays["bank_counts"]
+    if ((part[:, None] == part) & (counts[:, None] != counts)).any():
+        raise ValueError(f"Placement.bank_counts: must be equal in a part {part.tolist()} (got {counts.tolist()})")
+    return placement._replace(**arrays, block_h=int(placement.block_h), block_w=int(placement.block_w))
 
 
 def checked_device(device: Device) -> Device:

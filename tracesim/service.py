@@ -50,12 +50,13 @@ class Service(NamedTuple):
 
 
 class State(NamedTuple):
-    """A service, `part` and `first_row` int64[tensor], `open_rows` int64[part][bank] (-1 for none), and `way`
-    int64[part]: the direction of the last access on the part's bus, -1 before the first.
+    """A service, `part`, `banks` of the part and `first_row` int64[tensor], `open_rows` int64[part][bank] (-1 for
+    none), and `way` int64[part]: the direction of the last access on the part's bus, -1 before the first.
     """
 
     service: Service
     part: Ints
+    banks: Ints
     first_row: Ints
     open_rows: Ints
     way: Ints
@@ -64,15 +65,16 @@ class State(NamedTuple):
 
 
 def serve_stream(
-    stream: ColumnStream, part: Ints, banks: int, row_bytes: int, is_bus_shared: bool, merged: Rules, alone: Rules
+    stream: ColumnStream, part: Ints, banks: Ints, row_bytes: int, is_bus_shared: bool, merged: Rules, alone: Rules
 ) -> Service:
-    """Serve all accesses of a stream. `part` int64[3]: the part of each tensor, whose `banks` it has for itself. Parts
-    have a bus each, or share one.
+    """Serve all accesses of a stream. `part` int64[3]: the part of each tensor, `banks` int64[3]: how many banks this
+    part has for itself. Parts have a bus each, or share one.
     """
-    runs, alone_runs = _new_runs(merged, (3,)), _new_runs(alone, (3, banks))
+    most = int(banks.max())
+    runs, alone_runs = _new_runs(merged, (3,)), _new_runs(alone, (3, most))
     service = Service(runs, alone_runs, np.zeros(2, np.int64), np.zeros(3, np.int64))
-    first_rows, open_rows = _first_rows(stream.rows, part, banks), np.full((3, banks), -1)
-    state = State(service, part, first_rows, open_rows, np.full(3, -1), row_bytes, is_bus_shared)
+    first_rows, open_rows = _first_rows(stream.rows, part, banks), np.full((3, most), -1)
+    state = State(service, part, banks, first_rows, open_rows, np.full(3, -1), row_bytes, is_bus_shared)
     for accesses in stream.bufferfuls:
         serve(state, accesses)
     return service
@@ -85,7 +87,7 @@ def _new_runs(rules: Rules, shape: tuple[int, ...]) -> Record:
     return runs
 
 
-def _first_rows(rows: Ints, part: Ints, banks: int) -> Ints:
+def _first_rows(rows: Ints, part: Ints, banks: Ints) -> Ints:
     """Return int64[3]: the first row of each tensor, all in the first bank; no row holds two tensors of a part."""
     whole = -(-rows // banks) * banks
     return np.array([whole[:tensor][part[:tensor] == part[tensor]].sum() for tensor in range(3)], np.int64)
@@ -98,7 +100,7 @@ def serve(state: State, accesses: Ints) -> None:
     for access in accesses:
         part, way = state.part[access[TENSOR]], access[IS_WRITE]
         row = state.first_row[access[TENSOR]] + access[ADDRESS] // state.row_bytes
-        bank, before = row % state.open_rows.shape[1], state.way[part]
+        bank, before = row % state.banks[access[TENSOR]], state.way[part]
         if state.open_rows[part, bank] != row:
             state.open_rows[part, bank] = row
             cut(service.merged[part])

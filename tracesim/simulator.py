@@ -117,10 +117,16 @@ def _place_tensors(nest: Nest, geometry: Geometry, placement: Placement, device:
         order = AXIS_ORDER[tensor, placement.order[tensor]]
         set_layout(layouts[tensor], order, extent, block, widths[tensor], device.row_bytes)
         set_tile(layouts[tensor], offsets[tensor], order, coordinates, counts)
+    banks = tensor_banks(placement, device)
     if len(set(placement.part.tolist())) < len(placement.part):
-        _separate(layouts, tensor_rows(geometry, layouts), placement.part, device.banks)
-    open_rows, counts = np.full((3, device.banks), -1, np.int64), np.zeros((3, 2), np.int64)
-    return Scanner(layouts, _new_banks(device), offsets, placement.part, open_rows, counts)
+        _separate(layouts, tensor_rows(geometry, layouts), placement.part, banks)
+    open_rows, counts = np.full((3, banks.max()), -1, np.int64), np.zeros((3, 2), np.int64)
+    return Scanner(layouts, _new_banks(device, placement.part, banks), offsets, placement.part, open_rows, counts)
+
+
+def tensor_banks(placement: Placement, device: Device) -> Ints:
+    """Return int64[3]: the banks of each tensor's part."""
+    return placement.bank_counts * device.banks
 
 
 def tensor_rows(geometry: Geometry, layouts: Record) -> Ints:
@@ -133,11 +139,11 @@ def tensor_rows(geometry: Geometry, layouts: Record) -> Ints:
     return rows
 
 
-def _separate(layouts: Record, rows: Ints, part: Ints, banks: int) -> None:
+def _separate(layouts: Record, rows: Ints, part: Ints, banks: Ints) -> None:
     """Place tensors that share banks one after the other, each from a row of the first bank on. Modifies layouts."""
     for tensor in range(3):
-        before = rows[:tensor][part[:tensor] == part[tensor]]
-        layouts[tensor].first_byte = (-(-before // banks) * banks).sum() * layouts[tensor].row_bytes
+        before, every = rows[:tensor][part[:tensor] == part[tensor]], banks[tensor]
+        layouts[tensor].first_byte = (-(-before // every) * every).sum() * layouts[tensor].row_bytes
 
 
 def _scanned_kind(nest: Nest, tensor: int) -> int:
@@ -156,12 +162,13 @@ def _block_extent(placement: Placement, tensor: int, tile: Ints) -> Ints:
     return block
 
 
-def _new_banks(device: Device) -> Record:
-    """Return records BANK of at most three parts with nothing accessed."""
-    banks = np.zeros(3, BANK)
-    banks["row_bytes"], banks["column_bytes"] = device.row_bytes, device.column_bytes
-    banks["open_page"], banks["timing"] = device.open_page, device.timing
-    return banks
+def _new_banks(device: Device, part: Ints, banks: Ints) -> Record:
+    """Return records BANK of at most three parts with nothing accessed; `part` and `banks` int64[3] by tensor."""
+    records = np.zeros(3, BANK)
+    records["row_bytes"], records["column_bytes"] = device.row_bytes, device.column_bytes
+    records["open_page"], records["timing"] = device.open_page, device.timing
+    records["banks"][part] = banks
+    return records
 
 
 def _report(prepared: Prepared, end_cycle: int) -> Trace:

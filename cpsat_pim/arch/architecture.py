@@ -183,6 +183,11 @@ class PIMArchitecture:
         return self.hierarchy[Level.DRAM].num_banks
 
     @property
+    def most_banks(self) -> int:
+        """The most banks of the node that one tensor can have: a power of two that leaves one for the others."""
+        return 1 << max(1, (self.node_banks or 1) - 1).bit_length() - 1
+
+    @property
     def bank_bytes(self) -> int | None:
         """Bytes of each bank of the node; None if tensors have banks of their own."""
         return self.node_banks and self.hierarchy[Level.DRAM].capacity_bytes // self.node_banks

@@ -191,7 +191,7 @@ def _configuration(case: "MappedLayer", arguments: argparse.Namespace) -> "Calla
         return CONFIGURATIONS[arguments.format](addresses, case.arch.dram_timings, trace, arguments.gap)
 
     if arguments.config is not None:
-        configuration(AddressMap.of(case.arch, arguments.row_bits, case.mapping.banks))
+        configuration(AddressMap.of(case.arch, arguments.row_bits, case.mapping.banks, case.mapping.bank_counts))
     return configuration
 
 

@@ -169,6 +169,7 @@ def to_nest(layer: ConvWorkload, mapping: Mapping, spatial_reduction: bool = Tru
         spatial_reduction=spatial_reduction,
         outside=(*mapping.outside, *EVEN[Level.ROW_BUFFER :]),
         part=mapping.banks,
+        bank_counts=mapping.bank_counts,
     )
 
 

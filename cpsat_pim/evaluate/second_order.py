@@ -94,7 +94,7 @@ def second_order(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, f
     service = _serve(layer, arch, mapping)
     return SecondOrder(
         dram_cycles=figures.dram_cycles,
-        refresh=refresh_of(arch, figures, len(set(mapping.banks))),
+        refresh=refresh_of(arch, figures, mapping.part_banks),
         turnaround=_turnaround(arch, mapping, service),
         overlapping_cycles=_overlapping(arch, mapping, service, figures),
     )
@@ -103,16 +103,17 @@ def second_order(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, f
 def _serve(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Service:
     """Serve the column accesses of a mapping, in the order of its loop nest."""
     stream, part = stream_columns(layer, arch, mapping), np.array(mapping.banks, np.int64)
+    banks = arch.banks * np.array(mapping.bank_counts, np.int64)
     timings = arch.dram_timings
     rules = (_write_rules(timings), _read_rules(timings))
-    return serve_stream(stream, part, arch.banks, arch.row_bytes, arch.shared_data_bus, *rules)
+    return serve_stream(stream, part, banks, arch.row_bytes, arch.shared_data_bus, *rules)
 
 
 # --- Refresh ---------------------------------------------------------------------------------------------------------
 
 
-def refresh_of(arch: PIMArchitecture, figures: Figures, parts: int) -> Refresh:
-    """Return the DRAM time with refresh, if the tensors lie in so many parts of the banks.
+def refresh_of(arch: PIMArchitecture, figures: Figures, part_banks: tuple[int, ...]) -> Refresh:
+    """Return the DRAM time with refresh; `part_banks` as in `Mapping`.
 
     Estimate: of every tREFI cycles, tRFC serve no access. Upper bound: a refresh also closes the row of each bank. To
     cut a run in two costs at most the period of a run of one column, as period(n) is the larger of a constant and a
@@ -130,11 +131,12 @@ def refresh_of(arch: PIMArchitecture, figures: Figures, parts: int) -> Refresh:
             more_activations=0,
             more_activation_fj=0,
         )
-    delay = timings.tRFC + arch.banks * (parts if arch.shared_data_bus else 1) * timings.single_period
+    in_turn = sum(part_banks) if arch.shared_data_bus else max(part_banks)
+    delay = timings.tRFC + arch.banks * in_turn * timings.single_period
     free, most = timings.tREFI - delay, None
     if free > 0:
         most = -(-cycles // free)
-    activations = None if most is None else most * arch.banks * parts
+    activations = None if most is None else most * arch.banks * sum(part_banks)
     return Refresh(
         is_timed=True,
         estimated_cycles=-(-cycles * timings.tREFI // (timings.tREFI - timings.tRFC)),
@@ -167,12 +169,12 @@ def _write_rules(timings: DramTimings) -> Rules:
 
 def _turnaround(arch: PIMArchitecture, mapping: Mapping, service: Service) -> Turnaround:
     """Return the DRAM time with writes timed as writes: the longest part's, or on a shared bus their sum."""
-    timings, parts = arch.dram_timings, len(set(mapping.banks))
+    timings, parts = arch.dram_timings, mapping.part_banks
     served = [_cycles(timings, run) for run in service.merged]
     cycles = sum(served) if arch.shared_data_bus else max(served)
     return Turnaround(
         is_timed=any(wait is not None for wait in (timings.tWR, timings.tWTR, timings.tRTW)),
-        is_exact=arch.banks == 1 and not (arch.shared_data_bus and parts > 1),
+        is_exact=arch.banks * max(parts) == 1 and not (arch.shared_data_bus and len(parts) > 1),
         cycles=cycles if arch.page_policy == "open" else None,
         to_writes=int(service.switches[1]),
         to_reads=int(service.switches[0]),

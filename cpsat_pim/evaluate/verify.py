@@ -162,8 +162,8 @@ def _nest_on_device(
 ) -> tuple[tracesim.Nest, tracesim.Placement, tracesim.Device]:
     """Build the inputs of the simulator."""
     layer, arch = in_whole_units(layer, arch)
-    layout, banks = np.array(mapping.layout, np.int64), np.array(mapping.banks, np.int64)
-    placement = tracesim.Placement(layout, mapping.block_h, mapping.block_w, banks)
+    layout, banks, counts = (np.array(x, np.int64) for x in (mapping.layout, mapping.banks, mapping.bank_counts))
+    placement = tracesim.Placement(layout, mapping.block_h, mapping.block_w, banks, counts)
     return _nest(layer, mapping), placement, _device(arch)
 
 

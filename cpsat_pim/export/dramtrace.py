@@ -12,7 +12,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.base.validate import not_negative, positive
 from cpsat_pim.evaluate.verify import stream_columns
-from cpsat_pim.mapping import OWN_BANKS, Banks, Mapping, banks_text
+from cpsat_pim.mapping import ONE_BANK, OWN_BANKS, BankCounts, Banks, Mapping, banks_text, first_banks
 from cpsat_pim.workload import ConvWorkload
 from tracesim.stream import ADDRESS, IS_WRITE, TENSOR
 
@@ -32,10 +32,9 @@ DEFAULT_GAP = 128
 class AddressMap:
     """The physical address of a tensor's byte: `bank | row | column | byte`, most significant field first.
 
-    Row r of tensor t (I, W, O = 0, 1, 2) is row `r div banks` of bank `t * banks + r mod banks`; `banks` counts the
-    banks of one tensor. Where tensors share banks (`shared`, as `Mapping.banks`), t is the number of their part, and
-    rows are counted from `first_rows[t]` on. `row_bits` is given; the other fields are as wide as their largest value
-    requires.
+    A part of the tensors (`shared`, as `Mapping.banks`) has `counts[t] * banks` banks behind those of the parts before
+    it. Row r of tensor t is row `r div b` of the (`r mod b`)-th of its part's b banks, counted from `first_rows[t]` on.
+    `row_bits` is given; the other fields are as wide as their largest value requires.
 
     Raises:
         ValueError: a figure is not positive, or an address would have more than 63 bits.
@@ -46,6 +45,7 @@ class AddressMap:
     column_bytes: int = field(validator=positive)
     row_bits: int = field(validator=not_negative)
     shared: Banks = OWN_BANKS
+    counts: BankCounts = ONE_BANK
     first_rows: tuple[int, int, int] = (0, 0, 0)
 
     def __attrs_post_init__(self) -> None:
@@ -55,25 +55,37 @@ class AddressMap:
 
     @classmethod
     def of(
-        cls, arch: PIMArchitecture, row_bits: int, shared: Banks = OWN_BANKS, rows: Sequence[int] = (0, 0, 0)
+        cls,
+        arch: PIMArchitecture,
+        row_bits: int,
+        shared: Banks = OWN_BANKS,
+        counts: BankCounts = ONE_BANK,
+        rows: Sequence[int] = (0, 0, 0),
     ) -> "AddressMap":
-        """Return the address map of a machine; `rows` that each tensor takes, where tensors share banks."""
-        first = [
-            sum(-(-rows[u] // arch.banks) * arch.banks for u in range(t) if shared[u] == shared[t]) for t in range(3)
-        ]
+        """Return the address map of a machine and the banks of a mapping; `rows` that each tensor takes, where tensors
+        share banks.
+        """
+        own = [count * arch.banks for count in counts]
+        first = [sum(-(-rows[u] // own[u]) * own[u] for u in range(t) if shared[u] == shared[t]) for t in range(3)]
         return cls(
             banks=arch.banks,
             row_bytes=arch.row_bytes,
             column_bytes=arch.column_bytes,
             row_bits=row_bits,
             shared=shared,
+            counts=counts,
             first_rows=(first[0], first[1], first[2]),
         )
 
     @property
     def bank_bits(self) -> int:
         """Bits of the bank, over the banks of all three tensors."""
-        return _bits(len(Tensor) * self.banks)
+        return _bits(sum(self.tensor_banks))
+
+    @property
+    def tensor_banks(self) -> tuple[int, ...]:
+        """Number of banks of each tensor's part."""
+        return tuple(count * self.banks for count in self.counts)
 
     @property
     def column_bits(self) -> int:
@@ -88,8 +100,9 @@ class AddressMap:
     def addresses(self, tensor: Ints, address: Ints) -> Ints:
         """Convert the addresses of columns within their tensors (of their first bytes) to physical addresses."""
         row, byte = np.divmod(address, self.row_bytes)
-        row, bank = np.divmod(row + np.array(self.first_rows)[tensor], self.banks)
-        place = (np.array(self.shared)[tensor] * self.banks + bank) << self.row_bits | row
+        row, bank = np.divmod(row + np.array(self.first_rows)[tensor], np.array(self.tensor_banks)[tensor])
+        first = self.banks * np.array(first_banks(self.shared, self.counts))
+        place = (first[tensor] + bank) << self.row_bits | row
         physical: Ints = (place << self.column_bits | byte // self.column_bytes) << self.byte_bits
         return physical
 
@@ -98,8 +111,14 @@ class AddressMap:
         held = "I W O" if self.shared == OWN_BANKS else banks_text(self.shared)
         return (
             f"bank {self.bank_bits} | row {self.row_bits} | column {self.column_bits} | byte {self.byte_bits} bits, "
-            f"{held} in {self.banks} bank{'s' if self.banks > 1 else ''} each from bank 0"
+            f"{held} in {self._banks_text()} from bank 0"
         )
+
+    def _banks_text(self) -> str:
+        """Return how many banks the parts have: `1 bank each`, or those of I, W and O."""
+        if self.counts != ONE_BANK:
+            return f"{', '.join(map(str, self.tensor_banks))} banks"
+        return f"{self.banks} bank{'s' if self.banks > 1 else ''} each"
 
 
 def _bits(count: int) -> int:
@@ -144,7 +163,7 @@ def write_trace(
     """
     stream = stream_columns(layer, arch, mapping)
     rows = stream.rows.tolist()
-    addresses = AddressMap.of(arch, row_bits, mapping.banks, rows)
+    addresses = AddressMap.of(arch, row_bits, mapping.banks, mapping.bank_counts, rows)
     _check_rows_fit(rows, addresses)
     cycles = itertools.count(0, gap)
     for bufferful in stream.bufferfuls:
@@ -157,10 +176,10 @@ def write_trace(
 def _check_rows_fit(rows: list[int], addresses: AddressMap) -> None:
     """Raise a ValueError if a bank of 2^row_bits rows is too small."""
     for tensor in Tensor:
-        end = addresses.first_rows[tensor] + rows[tensor]
-        needed = _bits(-(-end // addresses.banks))
+        end, banks = addresses.first_rows[tensor] + rows[tensor], addresses.tensor_banks[tensor]
+        needed = _bits(-(-end // banks))
         if needed > addresses.row_bits:
             raise ValueError(
-                f"--row-bits: {tensor.name} takes {end} rows in {addresses.banks} banks, which needs {needed} "
+                f"--row-bits: {tensor.name} takes {end} rows in {banks} banks, which needs {needed} "
                 f"(got {addresses.row_bits})"
             )

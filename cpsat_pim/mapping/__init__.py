@@ -1,5 +1,33 @@
 """A mapping of one layer onto one node: its values, file, dataflow class, constraints, and legality."""
 
-from cpsat_pim.mapping.mapping import BANKS, EVEN, OWN_BANKS, Banks, Factors, Mapping, Outside, Stored, banks_text
+from cpsat_pim.mapping.mapping import (
+    BANKS,
+    EVEN,
+    ONE_BANK,
+    OWN_BANKS,
+    BankCounts,
+    Banks,
+    Factors,
+    Mapping,
+    Outside,
+    Stored,
+    banks_text,
+    first_banks,
+    is_bank_count,
+)
 
-__all__ = ["BANKS", "EVEN", "OWN_BANKS", "Banks", "Factors", "Mapping", "Outside", "Stored", "banks_text"]
+__all__ = [
+    "BANKS",
+    "EVEN",
+    "ONE_BANK",
+    "OWN_BANKS",
+    "BankCounts",
+    "Banks",
+    "Factors",
+    "Mapping",
+    "Outside",
+    "Stored",
+    "banks_text",
+    "first_banks",
+    "is_bank_count",
+]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
-from cpsat_pim.mapping import OWN_BANKS, Mapping, banks_text
+from cpsat_pim.mapping import ONE_BANK, OWN_BANKS, Mapping, banks_text
 from cpsat_pim.mapping.check import box_elems
 from cpsat_pim.workload import ConvWorkload
 
@@ -56,8 +56,13 @@ class _Drawing:
         """Yield the lines of the DRAM, which stores every tensor whole."""
         held = "  ".join(f"{t.name} {self.layer.elements(t)} {self._layout(t)}" for t in Tensor)
         shared = "" if self.mapping.banks == OWN_BANKS else f" banks {banks_text(self.mapping.banks)}"
-        yield f"{self.arch.hierarchy[Level.DRAM].name} (m=3) [ {held} ]{shared}"
+        counts = "" if self.mapping.bank_counts == ONE_BANK else f" bank counts {self._bank_counts()}"
+        yield f"{self.arch.hierarchy[Level.DRAM].name} (m=3) [ {held} ]{shared}{counts}"
         yield from self._temporal(Level.DRAM)
+
+    def _bank_counts(self) -> str:
+        """Return how many banks each tensor has: `I 8 W 4 O 4`."""
+        return " ".join(f"{t.name} {self.mapping.bank_counts[t]}" for t in Tensor)
 
     def _level(self, level: Level) -> Iterator[str]:
         """Yield the lines of a buffer: its tiles, the tensors that bypass it, and its loops."""

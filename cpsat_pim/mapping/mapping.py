@@ -15,12 +15,13 @@ from typing import Any
 from attrs import field, frozen
 
 from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, ON_CHIP, Dim, Direction, Level, Tensor
-from cpsat_pim.base.validate import as_table, as_tuple
+from cpsat_pim.base.validate import as_table, as_tuple, is_integer
 
 Factors = tuple[int, ...]
 Stored = tuple[bool, bool, bool]
 Outside = tuple[int, int, int]
 Banks = tuple[int, int, int]
+BankCounts = tuple[int, int, int]
 
 #: Even residency: every tile covers all loops of its level.
 EVEN: tuple[Outside, Outside] = ((0, 0, 0), (0, 0, 0))
@@ -36,12 +37,25 @@ BANKS: dict[str, Banks] = {
     "I|WO": (0, 1, 1),
     "IWO": (0, 0, 0),
 }
+#: Each part has one bank.
+ONE_BANK: BankCounts = (1, 1, 1)
 
 
 def banks_text(banks: Banks) -> str:
     """Return the tensors by the bank that holds them: `IW|O`."""
     parts = ("".join(t.name for t in Tensor if banks[t] == part) for part in sorted(set(banks)))
     return "|".join(parts)
+
+
+def first_banks(banks: Banks, counts: BankCounts) -> tuple[int, ...]:
+    """Return the number of the first bank of each tensor's part, if the banks of the parts follow each other."""
+    by_part = dict(zip(banks, counts, strict=True))
+    return tuple(sum(by_part[part] for part in range(own)) for own in banks)
+
+
+def is_bank_count(count: Any) -> bool:
+    """Return whether a tensor may have so many banks: a power of two."""
+    return is_integer(count) and count > 0 and count & (count - 1) == 0
 
 
 @frozen(kw_only=True)
@@ -53,7 +67,8 @@ class Mapping:
     row-aligned, Eq. 7). `layout[t]` indexes `LAYOUT_ORDERS`. `block_h`, `block_w` are the block of a row-aligned input
     (Eq. 8, 9), else 0. `outside[m][t]`, m = PE and global buffer, is the residency point: the number of loops of
     `order[m]`, outermost first, that lie outside the level's tile of t; 0 is even residency. `banks[t]`, one of
-    `BANKS`, numbers the parts of tensors that share a bank of the node.
+    `BANKS`, numbers the parts of tensors that share a bank of the node. `bank_counts[t]` is the number of banks that
+    t's part has, a power of two; row r of a tensor lies in bank r mod this number.
     """
 
     temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=as_table)
@@ -65,6 +80,7 @@ class Mapping:
     block_w: int = 0
     outside: tuple[Outside, Outside] = field(default=EVEN, converter=as_table)
     banks: Banks = field(default=OWN_BANKS, converter=as_tuple)
+    bank_counts: BankCounts = field(default=ONE_BANK, converter=as_tuple)
 
     def extents(self, level: Level) -> Factors:
         """Return the tile extents e0, e1, e2, or the bounds at DRAM (Eq. 22 per dim)."""
@@ -111,6 +127,11 @@ class Mapping:
         """Compute cycles, with one MAC per lane and cycle (Eq. 34)."""
         return math.prod(math.prod(factors) for factors in self.temporal)
 
+    @property
+    def part_banks(self) -> tuple[int, ...]:
+        """The number of banks of each part, in the order of the parts."""
+        return tuple(self.bank_counts[self.banks.index(part)] for part in sorted(set(self.banks)))
+
     def innermost(self, tensor: Tensor) -> Level:
         """Return the innermost level that stores the tensor."""
         return next((m for m in BUFFERS if self.stored[m][tensor]), Level.DRAM)
@@ -135,9 +156,11 @@ class Mapping:
         } | self._exceptions()
 
     def _exceptions(self) -> dict[str, Any]:
-        """Return what is not as in most mappings: uneven residency, shared banks."""
+        """Return what is not as in most mappings: uneven residency, shared banks, several banks a part."""
         resident = {"resident": self._resident()} if self.is_uneven else {}
-        return resident | ({"banks": banks_text(self.banks)} if self.banks != OWN_BANKS else {})
+        shared = {"banks": banks_text(self.banks)} if self.banks != OWN_BANKS else {}
+        counts = {"bank_counts": list(self.bank_counts)} if self.bank_counts != ONE_BANK else {}
+        return resident | shared | counts
 
     def _resident(self) -> dict[str, dict[str, str]]:
         """Return the loops that uneven tiles cover."""

@@ -16,7 +16,8 @@
 
 `mapping` also takes what JSON results hold (docs/json.md): `order` for loops that are not written in their order,
 `mode` beside the axis order of a layout, `input_block` for a row-aligned input, `resident` for the loops that a tile
-covers if these are not all of its level's, `banks` for the tensors that share a bank (`IW|O`).
+covers if these are not all of its level's, `banks` for the tensors that share a bank (`IW|O`), `bank_counts` for the
+banks that I, W and O have if these are several (`[8, 4, 4]`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,7 +48,7 @@ from cpsat_pim.base.reading import (
     to_yaml,
 )
 from cpsat_pim.base.validate import Rule, one_of, positive, text
-from cpsat_pim.mapping import BANKS, Mapping
+from cpsat_pim.mapping import BANKS, ONE_BANK, BankCounts, Mapping, is_bank_count
 from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, read_network
@@ -76,6 +77,11 @@ def layout_kind(tensor: IntEnum) -> Kind:
     return Either(plain=order, mapping=Record(fields=fields))
 
 
+three_bank_counts = Rule(
+    "must be three powers of two [input, weight, output]",
+    lambda v: isinstance(v, tuple) and len(v) == len(Tensor) and all(map(is_bank_count, v)),
+    {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 3, "maxItems": 3},
+)
 FACTORS = table_of(Dim, Value(positive))
 ORDERS = table_of(Level, Value(letters_of(Dim)))
 RESIDENT = table_of(reversed(ON_CHIP), table_of(Tensor, Value(letters_of(Dim))))
@@ -94,6 +100,7 @@ def _build_mapping(
     input_block: Values | None = None,
     resident: Values | None = None,
     banks: str = "I|W|O",
+    bank_counts: BankCounts = ONE_BANK,
 ) -> Mapping:
     loops = [_loops(temporal.get(m, {}), (order or {}).get(m)) for m in Level]
     return Mapping(
@@ -106,6 +113,7 @@ def _build_mapping(
         block_w=(input_block or {}).get("w", 0),
         outside=[[_outside(loops[m], (resident or {}).get(m, {}).get(t)) for t in Tensor] for m in ON_CHIP],
         banks=BANKS[banks],
+        bank_counts=bank_counts,
     )
 
 
@@ -163,6 +171,7 @@ MAPPING = Record(
         "input_block": Field(kind=Either(plain=Value(_NO_BLOCK), mapping=_BLOCK)),
         "resident": Field(kind=RESIDENT),
         "banks": Field(kind=Value(one_of(*BANKS))),
+        "bank_counts": Field(kind=Value(three_bank_counts)),
     },
     check=_mistakes,
     build=_build_mapping,
@@ -302,7 +311,7 @@ def _mapping_data(mapping: Mapping) -> dict[str, Any]:
         "stored": data["stored"],
         "layout": {name: layout["order"] for name, layout in data["layout"].items()},
     }
-    return kept | {key: data[key] for key in ("input_block", "resident", "banks") if data.get(key)}
+    return kept | {key: data[key] for key in ("input_block", "resident", "banks", "bank_counts") if data.get(key)}
 
 
 def _listed(value: Any) -> Any:

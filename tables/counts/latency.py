@@ -30,7 +30,7 @@ def exact_latency(nest: Nest, machine: Machine, limit: int = INFINITE_CYCLES, mo
     """
     counts = accesses(nest, machine.multicast, machine.spatial_reduction)
     i, w, o = (_tile(nest, t) for t in (I, W, O))
-    tiles = Tiles(i, w, o, machine.dram)
+    tiles = Tiles(i, w, o, machine.dram, np.array(nest.bank_counts, np.int64) * machine.dram.banks)
     end = run_pipeline(_timing(nest, machine, (i, w, o)), tiles, limit - machine.pipeline_latency, most)
     return max(end, *transfers(nest, machine, counts).values()) + machine.pipeline_latency
 

@@ -92,12 +92,15 @@ class Banks(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """What one scan of each tensor reads, and the DRAM."""
+    """What one scan of each tensor reads, the DRAM, and the `banks` int[3] of each tensor, of which the largest number
+    is a multiple of each.
+    """
 
     i: Tile
     w: Tile
     o: Tile
     dram: Dram
+    banks: Ints
 
 
 @njit
@@ -109,7 +112,7 @@ def _new_banks(tiles: Tiles) -> Banks:
         np.zeros((3, 5), np.int64),
         np.zeros((3, 5), np.int64),
         np.zeros((3, _BANK_SLOTS), np.int64),
-        np.full((3, 2, dram.banks), -1, np.int64),
+        np.full((3, 2, tiles.banks.max()), -1, np.int64),
         np.zeros((3, most, 2), np.int64),
     )
 
@@ -148,7 +151,8 @@ def _scan(t: int, at: Ints, part: int, tiles: Tiles, banks: Banks, visits: Ints,
         visits, listed = _list_visits(t, which, tiles, banks, visits, listed)
     state, scanned = banks.state[part], visits[banks.patterns[t, which, 0] : banks.patterns[t, which, 1]]
     before = _cycles(state, tiles.dram)
-    _access_rows(row + t * _APART * tiles.dram.banks, scanned, tiles.dram, state, banks.rows[part])
+    rows = banks.rows[part]
+    _access_rows(row + t * _APART * rows.shape[1], scanned, tiles.dram, tiles.banks[t], state, rows)
     return _cycles(state, tiles.dram) - before, visits, listed
 
 
@@ -226,7 +230,7 @@ def _recurrences(timing: Timing, tiles: Tiles) -> tuple[Ints, Ints]:
         for t in range(3):
             tile = (tiles.i, tiles.w, tiles.o)[t]
             each[t], shifts[i, t] = loop_recurrence(timing.steps[t, i], tile, tiles.dram)
-            rounds = tiles.dram.banks // gcd(tiles.dram.banks, shifts[i, t])
+            rounds = tiles.banks[t] // gcd(tiles.banks[t], shifts[i, t])
             each[t], shifts[i, t] = each[t] * rounds, shifts[i, t] * rounds
             times[i] = times[i] // gcd(times[i], each[t]) * each[t]
         for t in range(3):
@@ -387,7 +391,7 @@ def run_pipeline(timing: Timing, tiles: Tiles, limit: int, most: int) -> int:
     clock, index, drawn = np.zeros(_SLOTS, np.int64), np.zeros(timing.factors.shape[0], np.int64), np.zeros(3, np.int64)
     banks, visits, listed = _new_banks(tiles), np.empty((64, 2), np.int64), 0
     times, shifts = _recurrences(timing, tiles)
-    snapshots = np.zeros((timing.outer, _MAX_SNAPSHOTS, _SLOTS + 3 * (2 + tiles.dram.banks)), np.int64)
+    snapshots = np.zeros((timing.outer, _MAX_SNAPSHOTS, _SLOTS + 3 * (2 + tiles.banks.max())), np.int64)
     moved, walked = -1, 0
     while clock[NOW] <= limit:
         walked += 1

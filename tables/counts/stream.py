@@ -17,7 +17,7 @@ from tables.counts.walk import (
     StreamLimit,
     walk_stream,
 )
-from tables.dram import Dram
+from tables.dram import Dram, own_banks
 from tables.jit import njit
 from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, axis_set
 
@@ -134,7 +134,15 @@ def stream_key(nest: Nest, t: int, timing: ArrayTiming) -> tuple[object, ...]:
         for d, _, factor, inside in stream_loops(nest, t, consumer)
     ]
     spread = [nest.array(d) for d in range(8) if d not in IRRELEVANT[t]] if consumer <= PE else []
-    return t, consumer, tuple(loops), tile_demand(nest, t, timing), tuple(spread), interruption(nest, t)
+    return (
+        t,
+        consumer,
+        tuple(loops),
+        tile_demand(nest, t, timing),
+        tuple(spread),
+        interruption(nest, t),
+        nest.bank_counts[t],
+    )
 
 
 def is_long(nest: Nest, t: int) -> bool:
@@ -176,7 +184,7 @@ def dram_stream(
         t == O,
         t == O and nest.rereads_copies(),
         tile_demand(nest, t, timing),
-        dram,
+        own_banks(nest.bank_counts[t], dram),
         interruption(nest, t),
     )
     return stream.counts(limit, np.zeros(1, np.int64) if stop is None else stop, is_kept=is_long(nest, t))

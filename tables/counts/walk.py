@@ -105,12 +105,14 @@ NO_STREAM_LIMIT = StreamLimit(INFINITE_CYCLES, INFINITE_CYCLES)
 
 
 @njit
-def _access_rows(row: int, visits: Ints, dram: Dram, state: Ints, rows: Ints) -> None:
-    """Access the rows of one scan; `row`: where it begins, `visits` int[n, 2]. Modifies state and rows."""
+def _access_rows(row: int, visits: Ints, dram: Dram, banks: int, state: Ints, rows: Ints) -> None:
+    """Access the rows of one scan; `row`: where it begins, `visits` int[n, 2], `banks` of the tensor. Modifies state
+    and rows.
+    """
     state[SCANS] += 1
     for i in range(len(visits)):
         here, columns = row + visits[i, 0], visits[i, 1]
-        bank = here % dram.banks if dram.banks > 1 else 0
+        bank = here % banks if banks > 1 else 0
         rows[USED, bank] = state[SCANS]
         if rows[OPEN, bank] != here:
             rows[OPEN, bank] = here
@@ -321,7 +323,7 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
             visits, listed = _list_visits(which, tile, dram, patterns, visits, listed)
         scanned = visits[patterns[which, 0] : patterns[which, 1]]
         if not is_output or always_reads or _returns(index, loops):
-            _access_rows(row, scanned, dram, state, rows)
+            _access_rows(row, scanned, dram, dram.banks, state, rows)
         if state[TAKEN] == 0:
             first_cycles = _cycles(state, dram)
         moved = _advance(index, at, loops, steps)
@@ -329,7 +331,7 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
         if is_interrupted and not interruption.is_streamed:
             _close_rows(rows)
         if is_output:
-            _access_rows(row, scanned, dram, state, rows)
+            _access_rows(row, scanned, dram, dram.banks, state, rows)
         if is_interrupted and interruption.is_streamed:
             _close_rows(rows)
         last = moved

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import ON_CHIP, Dim, Level, Tensor
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import BANKS, Mapping
 from cpsat_pim.study.fuzz.draw import DIMS, Drawer
 from cpsat_pim.workload import ConvWorkload
 
@@ -39,6 +39,22 @@ def cases(draw: st.DrawFn, *, uneven: bool = False) -> Case:
     if uneven:
         mapping = attrs.evolve(mapping, outside=draw(points(mapping)))
     return Case(layer=layer, arch=drawer.machine(), mapping=mapping)
+
+
+def in_one_bank(case: Case, banks: str) -> Case:
+    """Return the case on a machine with one bank a part, and the tensors divided among them."""
+    dram = attrs.evolve(case.arch.hierarchy[Level.DRAM], num_banks=1)
+    arch = attrs.evolve(case.arch, hierarchy=(*case.arch.hierarchy[: Level.DRAM], dram))
+    return attrs.evolve(case, arch=arch, mapping=attrs.evolve(case.mapping, banks=BANKS[banks]))
+
+
+@st.composite
+def in_several_banks(draw: st.DrawFn) -> Case:
+    """Draw a case on such a machine, with several banks for tensors that do not share theirs."""
+    case = in_one_bank(draw(cases(uneven=True)), draw(st.sampled_from(["I|W|O", "I|W|O", *BANKS])))
+    alone = [case.mapping.banks.count(part) == 1 for part in case.mapping.banks]
+    counts = [draw(st.sampled_from([2, 1, 4, 8])) if own else 1 for own in alone]
+    return attrs.evolve(case, mapping=attrs.evolve(case.mapping, bank_counts=counts))
 
 
 @st.composite

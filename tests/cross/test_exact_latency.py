@@ -14,8 +14,7 @@ from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.workload import ConvWorkload
 from tables.counts.cost import exact_cost
 from tables.counts.latency import exact_latency
-from tests.cross.cases import Case, cases
-from tests.cross.test_shared_banks import in_one_bank
+from tests.cross.cases import Case, cases, in_one_bank
 
 
 def check(case: Case) -> None:

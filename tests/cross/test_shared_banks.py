@@ -4,18 +4,10 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpsat_pim.base.dims import Level
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapping import BANKS, OWN_BANKS
-from tests.cross.cases import Case, cases
+from tests.cross.cases import Case, cases, in_one_bank
 from tests.cross.test_tables_against_trace import wrong_figures
-
-
-def in_one_bank(case: Case, banks: str) -> Case:
-    """Return the case on a machine with one bank a part, and the tensors divided among them."""
-    dram = attrs.evolve(case.arch.hierarchy[Level.DRAM], num_banks=1)
-    arch = attrs.evolve(case.arch, hierarchy=(*case.arch.hierarchy[: Level.DRAM], dram))
-    return attrs.evolve(case, arch=arch, mapping=attrs.evolve(case.mapping, banks=BANKS[banks]))
 
 
 def check(case: Case, banks: str) -> None:

@@ -62,7 +62,7 @@ def test_refresh_by_hand() -> None:
     """1,000 cycles at 10 of 100 lost: 1000/0.9 = 1111.1. A refresh delays by at most 10 + 9; ceil(1000/(100-19)) = 13
     of them, 13 * 19 = 247 cycles and 13 activations of 1,000 fJ in each of three parts' banks.
     """
-    found = refresh_of(machine(tRFC=10, tREFI=100), figures(1000), parts=3)
+    found = refresh_of(machine(tRFC=10, tREFI=100), figures(1000), part_banks=(1, 1, 1))
     assert (found.estimated_cycles, found.upper_cycles, found.refreshes) == (1112, 1247, 13)
     assert (found.more_activations, found.more_activation_fj) == (39, 39_000)
 
@@ -70,13 +70,19 @@ def test_refresh_by_hand() -> None:
 def test_refresh_of_a_shared_bus_opens_the_rows_of_all_parts_one_after_the_other() -> None:
     """Three parts of two banks: 10 + 6 * 9 = 64 cycles a refresh, ceil(1000/36) = 28 refreshes, 28 * 6 activations."""
     arch = attrs.evolve(machine(banks=2, tRFC=10, tREFI=100), shared_data_bus=True)
-    found = refresh_of(arch, figures(1000), parts=3)
+    found = refresh_of(arch, figures(1000), part_banks=(1, 1, 1))
     assert (found.upper_cycles, found.refreshes, found.more_activations) == (1000 + 28 * 64, 28, 168)
+
+
+def test_refresh_opens_the_rows_of_each_parts_own_banks() -> None:
+    """4, 2 and 1 banks: 10 + 4 * 9 = 46 cycles a refresh, ceil(1000/54) = 19 refreshes, 19 * 7 activations."""
+    found = refresh_of(machine(tRFC=10, tREFI=100), figures(1000), part_banks=(4, 2, 1))
+    assert (found.upper_cycles, found.refreshes, found.more_activations) == (1000 + 19 * 46, 19, 133)
 
 
 def test_refreshes_that_leave_no_time_have_no_upper_bound() -> None:
     """10 + 10 banks * 9 = 100 cycles a refresh in an interval of 100: the estimate remains."""
-    found = refresh_of(machine(banks=10, tRFC=10, tREFI=100), figures(1000), parts=3)
+    found = refresh_of(machine(banks=10, tRFC=10, tREFI=100), figures(1000), part_banks=(1, 1, 1))
     assert (found.estimated_cycles, found.upper_cycles, found.more_activations) == (1112, None, None)
 
 
@@ -84,7 +90,7 @@ def test_refreshes_that_leave_no_time_have_no_upper_bound() -> None:
 def test_refresh_grows_with_its_time_and_the_bound_is_above_the_estimate(cycles, tRFC, tREFI, banks) -> None:
     """A longer refresh, and a shorter interval, cost no less; exact <= estimate <= upper bound."""
     least, longer, oftener = (
-        refresh_of(machine(banks=banks, tRFC=length, tREFI=interval), figures(cycles), 3)
+        refresh_of(machine(banks=banks, tRFC=length, tREFI=interval), figures(cycles), (1, 1, 1))
         for length, interval in ((tRFC, tREFI), (tRFC + 5, tREFI), (tRFC, tREFI - 10))
     )
     assert cycles <= least.estimated_cycles <= min(longer.estimated_cycles, oftener.estimated_cycles)

@@ -16,7 +16,7 @@ from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.export.dramtrace import AddressMap, write_trace
 from cpsat_pim.mapping import BANKS, Mapping
 from cpsat_pim.workload import ConvWorkload
-from tests.cross.cases import Case, cases
+from tests.cross.cases import Case, cases, in_one_bank, in_several_banks
 
 #: Of traces written by hand; and enough for every layer that is drawn, in rows of a single element.
 ROW_BITS, MANY_ROW_BITS = 12, 20
@@ -86,19 +86,17 @@ def test_replayed_trace_opens_the_rows_and_columns_that_are_simulated(case: Case
 
 
 @settings(max_examples=100)
-@given(cases(uneven=True), st.sampled_from(list(BANKS)))
-def test_replayed_trace_of_shared_banks_opens_as_many_rows_as_are_simulated(case: Case, banks: str) -> None:
+@given(st.one_of(st.builds(in_one_bank, cases(uneven=True), st.sampled_from(list(BANKS))), in_several_banks()))
+def test_replayed_trace_of_numbered_banks_opens_as_many_rows_as_are_simulated(case: Case) -> None:
     """Rows of all tensors together; no address lies in a bank that holds no tensor, or in two tensors."""
-    dram = attrs.evolve(case.arch.hierarchy[3], num_banks=1)
-    arch = attrs.evolve(case.arch, hierarchy=(*case.arch.hierarchy[:3], dram), page_policy="open")
-    shared = attrs.evolve(case, arch=arch, mapping=attrs.evolve(case.mapping, banks=BANKS[banks]))
-    memory = OpenRows(arch)
+    arch = attrs.evolve(case.arch, page_policy="open")
+    shared, memory = attrs.evolve(case, arch=arch), OpenRows(arch)
     accesses = read_ramulator2(trace(shared, "ramulator2", MANY_ROW_BITS))
     for address, _ in accesses:
         memory.serve(address)
     figures = simulate(shared.layer, arch, shared.mapping)
     assert sum(memory.activations.values()) == sum(figures.row_activations)
-    assert set(memory.columns) == set(BANKS[banks])
+    assert max(memory.columns) < sum(case.mapping.part_banks)
     assert not {a for a, is_write in accesses if is_write} & {a for a, is_write in accesses if not is_write} or (
         figures.accesses[3][2][0] > 0  # only outputs that return are both read and written
     )
@@ -122,6 +120,14 @@ def test_fields_of_an_address_lie_where_the_map_says() -> None:
     place = int(addresses.addresses(np.array([1]), np.array([5 * 32 + 16]))[0])
     assert f"{place:b}" == "11" + "0010" + "10" + "000"
     assert str(addresses).startswith("bank 3 | row 4 | column 2 | byte 3 bits")
+
+
+def test_parts_with_several_banks_lie_behind_each_other() -> None:
+    """I has banks 0 to 3, W and O bank 4 and 5: row 6 of I is row 1 of bank 2, row 6 of W row 6 of bank 4."""
+    addresses = AddressMap(banks=1, row_bytes=32, column_bytes=8, row_bits=4, counts=(4, 1, 1))
+    i, w = (int(addresses.addresses(np.array([t]), np.array([6 * 32]))[0]) for t in (0, 1))
+    assert (f"{i:b}", f"{w:b}") == ("10" + "0001" + "00" + "000", "100" + "0110" + "00" + "000")
+    assert str(addresses).endswith("I W O in 4, 1, 1 banks from bank 0")
 
 
 def test_sizes_that_are_no_powers_of_two_have_addresses_of_their_own() -> None:

@@ -66,3 +66,5 @@ def test_tensors_that_share_a_bank_are_named() -> None:
         for text in ("I|W|O", "IO|W")
     ]
     assert texts[1] == f"{texts[0]} banks IO|W"
+    several = build_mapping(LOOPS, STORED, bank_counts=(8, 4, 4))
+    assert format_nest(LAYER, PIMArchitecture(), several).startswith(f"{texts[0]} bank counts I 8 W 4 O 4\n")

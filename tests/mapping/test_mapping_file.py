@@ -87,6 +87,17 @@ def test_loops_are_in_the_order_in_which_they_are_written(write):
     assert entry.layer is None
 
 
+def test_bank_counts_are_those_of_i_w_o(write):
+    """`[8, 4, 4]`; a mapping with one bank a part does not mention them."""
+    head, arch = f"{HEAD}    temporal: {{}}\n{STORED}", evolve(read_arch("default"), name="mine")
+    (plain,), (several,) = (read_mapping_file(write(head + t)).layers for t in ("", "    bank_counts: [8, 4, 4]\n"))
+    assert (plain.mapping.bank_counts, several.mapping.bank_counts) == ((1, 1, 1), (8, 4, 4))
+    assert "bank_counts" not in plain.mapping.to_dict()
+    assert build_mapping("f", several.mapping.to_dict()) == several.mapping
+    written = write(format_mapping_file(arch, [(ConvWorkload(name="a"), several.mapping)]))
+    assert read_mapping_file(written).layers[0].mapping == several.mapping
+
+
 @pytest.mark.parametrize("text", BANKS)
 def test_banks_name_the_tensors_that_share_one(write, text):
     """`IW|O`; a mapping with a bank for each tensor does not mention them."""
@@ -174,6 +185,10 @@ def test_shapes_and_machines_may_be_looked_up(write, tmp_path):
             "    temporal: {}\n    banks: WI|O\n",
             "6:12: layers[a].mapping.banks: must be one of I|W|O, IW|O, IO|W, I|WO, IWO (got WI|O); "
             "did you mean 'I|WO'?",
+        ),
+        (
+            "    temporal: {}\n    bank_counts: [3, 1, 1]\n",
+            "6:18: layers[a].mapping.bank_counts: must be three powers of two [input, weight, output] (got [3, 1, 1])",
         ),
         (
             "    temporal: {}\n    resident: {ROW_BUFFER: {W: ''}}\n",

@@ -270,15 +270,15 @@ class Naive:
         self.columns, self.activations = [0, 0, 0], [0, 0, 0]
         self.times: list[list[int]] = [[0], [0], [0]]
         for t in range(3):
-            at = self.addresses(t)
+            at, banks = self.addresses(t), self.device.banks * int(self.placement.bank_counts[t])
             open_rows: dict[int, int] = {}
             runs: list[int] = []
             for scan in self.scans[t]:
                 for column, _ in groupby(sorted(at[element] for element in scan), self.column_of):
                     row = column * self.device.column_bytes // self.device.row_bytes
-                    if open_rows.get(row % self.device.banks) != row:
+                    if open_rows.get(row % banks) != row:
                         runs.append(0)
-                    open_rows[row % self.device.banks] = row
+                    open_rows[row % banks] = row
                     runs[-1] += 1
                     self.columns[t] += 1
                 if not self.device.open_page:

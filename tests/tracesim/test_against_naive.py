@@ -83,10 +83,11 @@ def devices(draw: st.DrawFn) -> Device:
 
 
 placements = st.builds(
-    lambda order, h, w: Placement(np.array(order), h, w),
+    lambda order, h, w, counts: Placement(np.array(order), h, w, bank_counts=np.array(counts)),
     st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 1)),
     st.integers(1, 5),
     st.integers(1, 5),
+    st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4)),
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tracesim.nests import I, O
+from tests.tracesim.nests import I, O, W
 from tracesim.service import Rules, Service, serve_stream, served_cycles
 from tracesim.stream import ColumnStream
 
@@ -47,7 +47,7 @@ def serve(
     accesses: list[Access],
     t: Timings,
     part: tuple[int, ...] = (0, 1, 2),
-    banks: int = 1,
+    banks: tuple[int, int, int] = (1, 1, 1),
     is_bus_shared: bool = False,
 ) -> Service:
     """Serve accesses, in two bufferfuls; each tensor has 4 rows."""
@@ -59,7 +59,7 @@ def serve(
     gap = np.array([[t.tCCD, max(t.tCCD, t.tRTW)], [max(t.tCCD, written + t.tWTR), t.tCCD]])
     merged = Rules(gap, np.array([t.tRTP, max(t.tRTP, written + t.tWR)]), row_times)
     alone = Rules(np.full((2, 2), t.tCCD), np.full(2, t.tRTP), row_times)
-    return serve_stream(stream, np.array(part), banks, ROW_BYTES, is_bus_shared, merged, alone)
+    return serve_stream(stream, np.array(part), np.array(banks), ROW_BYTES, is_bus_shared, merged, alone)
 
 
 def cycles(run, t: Timings) -> int:
@@ -101,9 +101,17 @@ def test_runs_of_one_bank_do_not_end_where_another_bank_opens_a_row() -> None:
 
     Merged: 3 + 2 + 4 = 9, then 3 + 2*2 + 6 + 2 = 15. Alone: 3 + 2 + 6 + 2 = 13.
     """
-    found = serve([(I, 0, 0, 0), (I, 0, 1, 0), (I, 0, 0, 1), (I, 0, 1, 1)], SMALL, banks=2)
+    found = serve([(I, 0, 0, 0), (I, 0, 1, 0), (I, 0, 0, 1), (I, 0, 1, 1)], SMALL, banks=(2, 1, 1))
     assert cycles(found.merged[I], SMALL) == 9 + 15
     assert [cycles(run, SMALL) for run in found.alone[I]] == [13, 13]
+
+
+def test_parts_have_banks_of_their_own_number() -> None:
+    """I has two banks and W one: rows 0 and 1 in turn stay open for I only."""
+    turns = [(0, 0, 0), (0, 1, 0), (0, 0, 1), (0, 1, 1)]
+    found = serve([(t, *access) for access in turns for t in (I, W)], SMALL, banks=(2, 1, 1))
+    assert cycles(found.merged[I], SMALL) == 9 + 15
+    assert cycles(found.merged[W], SMALL) == 9 + 9 + 9 + 11
 
 
 def test_tensors_of_a_part_lie_in_rows_of_their_own() -> None:

@@ -94,21 +94,27 @@ def test_one_bank_is_one_link() -> None:
 
 @pytest.mark.parametrize("parts", PARTS)
 @pytest.mark.parametrize("banks", [1, 2, 3])
+@pytest.mark.parametrize("counts", [(1, 1, 1), (1, 3, 2), (4, 1, 1)])
 @pytest.mark.parametrize("open_page", [True, False])
 @pytest.mark.parametrize("build_case", [rich_case, uneven_case])
 def test_counts_are_those_of_the_merged_columns(
-    build_case: Callable[[], tuple[Nest, Placement, Device]], open_page: bool, banks: int, parts: str
+    build_case: Callable[[], tuple[Nest, Placement, Device]],
+    open_page: bool,
+    counts: tuple[int, ...],
+    banks: int,
+    parts: str,
 ) -> None:
     """Replay of all column accesses in order, with one open row a bank, each tensor in rows of its own."""
+    counts = tuple(counts[part] for part in PARTS[parts])  # of the tensor's part
     nest, placement, device = build_case()
-    placement = placement._replace(part=np.array(PARTS[parts]))
+    placement = placement._replace(part=np.array(PARTS[parts]), bank_counts=np.array(counts))
     device = device._replace(banks=banks, open_page=True)
     columns = np.concatenate([buffer.copy() for buffer in stream_columns(nest, placement, device).bufferfuls])
     open_rows: dict[tuple[int, int], tuple[int, int]] = {}
     activations = [0, 0, 0]
     for tensor, address in columns[:, [TENSOR, ADDRESS]].tolist():
         row = address // device.row_bytes
-        bank = PARTS[parts][tensor], row % banks
+        bank = PARTS[parts][tensor], row % (banks * counts[tensor])
         activations[tensor] += open_rows.get(bank) != (tensor, row)
         open_rows[bank] = tensor, row
     if open_page:
@@ -127,6 +133,15 @@ def test_what_does_not_depend_on_the_banks() -> None:
         assert (one.accesses == other.accesses).all()
         assert (one.columns == other.columns).all()
         assert one.compute_cycles == other.compute_cycles
+
+
+def test_tensors_of_a_part_have_the_same_banks() -> None:
+    """I and W in one bank and in two at once is no placement."""
+    shared = Placement(np.zeros(3, np.int64), 1, 1, np.array(PARTS["IW|O"]), np.array([1, 2, 1]))
+    with pytest.raises(
+        ValueError, match=r"Placement.bank_counts: must be equal in a part \[0, 0, 1\] \(got \[1, 2, 1\]"
+    ):
+        simulate(build_nest("1C2"), shared, DEVICE)
 
 
 def test_parts_are_numbered_from_0_to_2() -> None:

@@ -5,7 +5,7 @@ import math
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import LAYOUT_ORDERS, Dim, Level, Tensor
 from cpsat_pim.export.loops.program import Layout
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import Mapping, first_banks
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -14,13 +14,13 @@ def build_layouts(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, 
 
     Tensors of one part lie one after the other in its banks, each from the first byte of a row on.
     """
-    used = [0, 0, 0]  # rows by part
+    used, first = [0, 0, 0], first_banks(mapping.banks, mapping.bank_counts)  # rows by part; bank by tensor
     layouts = {}
     for t in Tensor:
         part = mapping.banks[t]
         bits = int(8 * (layer.psum_bytes if t is Tensor.O and spills else layer.width_bytes[t]))
-        layouts[t] = _layout(layer, arch, mapping, t, bits, part * arch.banks, used[part])
-        used[part] += -(-layouts[t].rows // arch.banks)
+        layouts[t] = _layout(layer, arch, mapping, t, bits, first[t] * arch.banks, used[part])
+        used[part] += -(-layouts[t].rows // layouts[t].banks)
     return layouts
 
 
@@ -37,7 +37,7 @@ def _layout(
     return Layout(
         element_bits=bits,
         first_bank=bank,
-        banks=arch.banks,
+        banks=mapping.bank_counts[tensor] * arch.banks,
         first_row=row,
         rows=-(-blocks // a_row) if a_row else blocks * rows_a_block,
         row_elems=row_elems,

@@ -48,15 +48,16 @@ class CapacityRules(Mapped):
                 yield f"{at}: stores no I, so block_{side} must be 0 (got {value})"
 
     def _tensors_fit_dram(self) -> Iterator[str]:
-        """The three tensors in their layouts together fit the DRAM, and those of a part one of the node's banks."""
+        """The three tensors in their layouts together fit the DRAM, and those of a part its banks."""
         level, sizes, banks = Level.DRAM, self.dram_bytes(), self.mapping.banks
         if sum(sizes.values()) > self.arch.hierarchy[level].capacity_bytes:
             yield f"{self.level_name(level)}: the tensors take {sum_text(sizes)}, {capacity_text(self.arch, level)}"
-        bank_bytes = self.arch.bank_bytes
-        for part in sorted(set(banks)) if bank_bytes is not None else ():
-            in_bank = {t: size for t, size in sizes.items() if banks[t] == part}
-            if sum(in_bank.values()) > (bank_bytes or 0):
-                yield f"{self.level_name(level)}: one bank takes {sum_text(in_bank)}, there are {bank_bytes} B in each"
+        each = self.arch.bank_bytes
+        for part in sorted(set(banks)) if each is not None else ():
+            in_part, count = {t: size for t, size in sizes.items() if banks[t] == part}, self.mapping.part_banks[part]
+            if sum(in_part.values()) > count * (each or 0):
+                taken = "one bank takes" if count == 1 else f"{count} banks take"
+                yield f"{self.level_name(level)}: {taken} {sum_text(in_part)}, there are {each} B in each"
 
     # Quantities
 

@@ -40,7 +40,7 @@ def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[st
 
 def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
     """The three tensors must fit the DRAM at their smallest: no spilled partial sums, packed or in full rows. If they
-    do, each must also fit one of the node's banks.
+    do, each must also fit the banks of the node that one tensor can have.
     """
     sizes = {t: _least_dram_bytes(layer, arch, t) for t in Tensor}
     total, room, name = sum(sizes.values()), arch.hierarchy[Level.DRAM].capacity_bytes, arch.hierarchy[Level.DRAM].name
@@ -49,8 +49,10 @@ def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str
         yield f"{name}: the layer takes at least {sum_text(sizes)}, {needed}"
         return
     for tensor, size in sizes.items():
-        if arch.bank_bytes is not None and size > arch.bank_bytes:
-            needed = f"{arch.bank_bytes} B in a bank, so it needs {ceil_div(size, arch.bank_bytes)} nodes or more"
+        if arch.bank_bytes is not None and size > arch.most_banks * arch.bank_bytes:
+            there, most = arch.most_banks * arch.bank_bytes, arch.most_banks
+            where = "a bank" if most == 1 else f"{most} banks"
+            needed = f"{there} B in {where}, so it needs {ceil_div(size, there)} nodes or more"
             yield f"{name}: {tensor.name} takes at least {size} B, there are {needed}"
 
 

@@ -7,7 +7,7 @@ from attrs import frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.base.validate import is_integer
-from cpsat_pim.mapping import BANKS, Mapping
+from cpsat_pim.mapping import BANKS, Mapping, is_bank_count
 from cpsat_pim.mapping.check.messages import DIRECTION_WORDS
 
 
@@ -27,6 +27,7 @@ class Form:
         yield from self._blocks_are_integers()
         yield from self._points_are_in_the_orders()
         yield from self._banks_are_known()
+        yield from self._bank_counts_are_powers_of_two()
 
     def _factors_are_positive_integers(self) -> Iterator[str]:
         """Four temporal and three spatial rows have one positive integer per dim (Eq. 12)."""
@@ -79,6 +80,12 @@ class Form:
         """The tensors are divided among banks in one of the five ways."""
         if self.mapping.banks not in BANKS.values():
             yield f"banks: must be one of {', '.join(map(str, BANKS.values()))} (got {self.mapping.banks!r})"
+
+    def _bank_counts_are_powers_of_two(self) -> Iterator[str]:
+        """Each tensor has a number of banks that is a power of two, as bits of an address name the bank."""
+        counts = self.mapping.bank_counts
+        if len(counts) != len(Tensor) or not all(is_bank_count(count) for count in counts):
+            yield f"bank_counts: must be a power of two for each of I, W, O (got {counts!r})"
 
 
 def _rows_have_factors(table: str, names: list[str], rows: tuple[tuple[int, ...], ...]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Level, Tensor
-from cpsat_pim.mapping import OWN_BANKS, banks_text
+from cpsat_pim.mapping import ONE_BANK, OWN_BANKS, banks_text
 from cpsat_pim.mapping.check.mapped import Mapped
 from cpsat_pim.mapping.check.messages import letters
 
@@ -23,6 +23,7 @@ class StorageRules(Mapped):
         yield from self._direct_tiles_are_contiguous()
         yield from self._input_scans_are_regular()
         yield from self._node_has_the_banks()
+        yield from self._shared_parts_have_one_bank()
         yield from self._open_rows_are_not_shared()
 
     def _storage_is_allowed(self) -> Iterator[str]:
@@ -99,12 +100,23 @@ class StorageRules(Mapped):
                 yield "I: PEs that take several strided positions each straight from DRAM cannot be spread over P or Q"
 
     def _node_has_the_banks(self) -> Iterator[str]:
-        """Each part of tensors has a bank of the node; where each tensor has banks of its own, none are shared."""
-        there, parts = self.arch.node_banks, len(set(self.mapping.banks))
+        """Each part of tensors has banks of the node; where each tensor has banks of its own, none are shared, and the
+        machine says how many they are.
+        """
+        there, counts = self.arch.node_banks, self.mapping.bank_counts
         if there is None and self.mapping.banks != OWN_BANKS:
             yield f"banks: each tensor has banks of its own (no node_banks), none are shared (got {self._banks})"
-        if there is not None and parts > there:
-            yield f"banks: {self._banks} takes {parts} banks, the node has {there}"
+        if there is None and counts != ONE_BANK:
+            yield f"bank_counts: each tensor has num_banks of its own (no node_banks), must be 1, 1, 1 (got {counts})"
+        if there is not None and sum(self.mapping.part_banks) > there:
+            taken = sum(self.mapping.part_banks)
+            yield f"banks: {self._banks} takes {taken} banks, the node has {there}"
+
+    def _shared_parts_have_one_bank(self) -> Iterator[str]:
+        """A part of several tensors has one bank: so each scan of one of them closes the row of the others."""
+        banks, counts = self.mapping.banks, self.mapping.bank_counts
+        if any(banks.count(part) > 1 and count > 1 for part, count in zip(banks, counts, strict=True)):
+            yield f"bank_counts: tensors that share a bank ({self._banks}) have only this one (got {counts})"
 
     def _open_rows_are_not_shared(self) -> Iterator[str]:
         """The row buffer is a bank's open row: it stores a tensor only if no other tensor shares the bank."""

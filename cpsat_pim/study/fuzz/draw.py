@@ -109,13 +109,13 @@ class Drawer:
         )
 
     def few_banks(self, arch: PIMArchitecture) -> PIMArchitecture:
-        """Return a machine whose nodes have up to four banks, some of which tensors may have to share."""
+        """Return a machine whose nodes have up to eight banks: tensors may have to share some, or have several."""
         dram = evolve(arch.hierarchy[Level.DRAM], num_banks=1)
-        return evolve(arch, node_banks=1 + self.below(4), hierarchy=(*arch.hierarchy[: Level.DRAM], dram))
+        return evolve(arch, node_banks=self.any_of((1, 2, 3, 4, 8)), hierarchy=(*arch.hierarchy[: Level.DRAM], dram))
 
     def changed(self, mapping: Mapping) -> Mapping:
-        """Return a mapping with another stored set at one level, other banks or another input block: well-formed, and
-        often illegal.
+        """Return a mapping with another stored set at one level, other banks, more of them or another input block:
+        well-formed, and often illegal.
         """
         stored = [list(row) for row in mapping.stored]
         level, t = self.below(len(stored)), self.below(len(Tensor))
@@ -125,7 +125,16 @@ class Drawer:
         blocks = [max(1, n + self.below(3) - 1) if is_aligned else 0 for n in old]
         outside = [[n if stored[m][t] else 0 for t, n in enumerate(row)] for m, row in enumerate(mapping.outside)]
         banks = self.any_of((mapping.banks, mapping.banks, *BANKS.values()))
-        return evolve(mapping, stored=stored, block_h=blocks[0], block_w=blocks[1], outside=outside, banks=banks)
+        counts = self.any_of((mapping.bank_counts, mapping.bank_counts, (2, 1, 1), (1, 2, 1), (1, 1, 2)))
+        return evolve(
+            mapping,
+            stored=stored,
+            block_h=blocks[0],
+            block_w=blocks[1],
+            outside=outside,
+            banks=banks,
+            bank_counts=counts,
+        )
 
     def _timings(self, column_bytes: int) -> DramTimings:
         """Draw timings in which opening a row takes at least as long as the next column, sometimes exactly as long."""

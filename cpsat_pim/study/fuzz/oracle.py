@@ -48,6 +48,15 @@ def bank_assignments(arch: PIMArchitecture) -> Iterator[tuple[int, int, int]]:
             yield banks
 
 
+def bank_counts(arch: PIMArchitecture, banks: tuple[int, int, int]) -> Iterator[tuple[int, ...]]:
+    """Yield all numbers of banks that the tensors can have under an assignment: powers of two, one in a shared bank."""
+    there = arch.node_banks or len(set(banks))
+    powers = [2**n for n in range(there.bit_length())]
+    for counts in product(*(powers if banks.count(part) == 1 else [1] for part in banks)):
+        if sum(dict(zip(banks, counts, strict=True)).values()) <= there:
+            yield counts
+
+
 def spread_fits(arch: PIMArchitecture, spatial: tuple[tuple[int, ...], ...]) -> bool:
     """Return whether the array has the rows, columns and lanes, and each dim the directions that it may have."""
     array = arch.pe_array
@@ -101,6 +110,7 @@ class Legality:
         return (
             stores
             and mapping.banks in bank_assignments(self.arch)
+            and mapping.bank_counts in bank_counts(self.arch, mapping.banks)
             and spread_fits(self.arch, mapping.spatial)
             and (mapping.block_h, mapping.block_w) in blocks
             and self.points_are_possible()
@@ -212,7 +222,9 @@ class Legality:
         if sum(laid_out) > room:
             return False
         parts = [sum(n for n, p in zip(laid_out, self.mapping.banks, strict=True) if p == part) for part in range(3)]
-        return self.arch.node_banks is None or max(parts) <= room // self.arch.node_banks
+        counts = dict(zip(self.mapping.banks, self.mapping.bank_counts, strict=True))
+        each = room // (self.arch.node_banks or 1)
+        return self.arch.node_banks is None or all(parts[part] <= count * each for part, count in counts.items())
 
     def bytes_in_dram(self, t: int) -> int:
         """Return the bytes of a tensor in its layout: packed, in whole rows beside others, or in blocks."""

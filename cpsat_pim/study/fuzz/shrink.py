@@ -9,7 +9,7 @@ import attrs
 
 from cpsat_pim.arch import PEArray, PhyDim2, PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, Dim, Level, Tensor
-from cpsat_pim.mapping import OWN_BANKS
+from cpsat_pim.mapping import ONE_BANK, OWN_BANKS
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.baselines.draft import DRAM, EVEN_POINTS, PLACES, Draft
 from cpsat_pim.study.fuzz.compare import Case, Finding
@@ -67,9 +67,9 @@ def simpler_cases(case: Case) -> Iterator[Case]:
 
 
 def _own_banks(case: Case) -> Iterator[Case]:
-    """Yield the case in which each tensor has banks of its own, if the node's banks are numbered."""
+    """Yield the case in which each tensor has a bank of its own, if the node's banks are numbered."""
     if case.arch.node_banks is not None:
-        mapping = case.mapping and attrs.evolve(case.mapping, banks=OWN_BANKS)
+        mapping = case.mapping and attrs.evolve(case.mapping, banks=OWN_BANKS, bank_counts=ONE_BANK)
         yield attrs.evolve(case, arch=attrs.evolve(case.arch, node_banks=None), mapping=mapping)
 
 

@@ -3,7 +3,6 @@
 import itertools
 import json
 
-import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,9 +13,8 @@ from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.export.loops import build_program, execute, program_document, read_program
 from cpsat_pim.export.loops.memory import Ints
 from cpsat_pim.export.loops.program import LoopProgram
-from cpsat_pim.mapping import BANKS
 from cpsat_pim.workload import ConvWorkload
-from tests.cross.cases import Case, cases
+from tests.cross.cases import Case, cases, in_several_banks
 
 #: Steps that a program may take in a test; each takes about 0.1 ms.
 MAX_STEPS = 400
@@ -76,13 +74,9 @@ def test_program_computes_the_layer(case: Case, seed: int) -> None:
 
 
 @settings(max_examples=50)
-@given(cases(uneven=True).filter(lambda case: case.mapping.compute_steps <= MAX_STEPS), st.sampled_from(list(BANKS)))
-def test_program_opens_the_rows_and_columns_that_are_simulated(case: Case, banks: str) -> None:
-    """Addresses, the order of scans and their points are those of the simulator, own banks or shared ones."""
-    if banks != "I|W|O":
-        dram = attrs.evolve(case.arch.hierarchy[3], num_banks=1)
-        arch = attrs.evolve(case.arch, hierarchy=(*case.arch.hierarchy[:3], dram))
-        case = attrs.evolve(case, arch=arch, mapping=attrs.evolve(case.mapping, banks=BANKS[banks]))
+@given(st.one_of(cases(uneven=True), in_several_banks()).filter(lambda case: case.mapping.compute_steps <= MAX_STEPS))
+def test_program_opens_the_rows_and_columns_that_are_simulated(case: Case) -> None:
+    """Addresses, the order of scans and their points are those of the simulator; own banks, shared or several ones."""
     rows = Rows(case)
     execute(program_of(case), *numbers(case.layer, 0), rows.scan)
     figures = simulate(case.layer, case.arch, case.mapping)

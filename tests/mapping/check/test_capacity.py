@@ -287,3 +287,12 @@ def test_tensors_of_a_part_fit_one_bank_in_whole_rows(text: str, size: int) -> N
     assert violations(layer, mapping, build_arch(ROOMY, ROOMY, ROOMY, banks * size, **room)) == []
     found = violations(layer, mapping, build_arch(ROOMY, ROOMY, ROOMY, banks * (size - 1), **room))
     assert f" = {size} B, there are {size - 1} B in each" in found[-1]
+
+
+def test_a_tensor_fits_its_banks() -> None:
+    """W of 72 B takes two of four banks, of 36 B each; I of 12 B and O of 4 B one each."""
+    layer = ConvWorkload(C=6, K=4, input_bytes=2, weight_bytes=3)
+    mapping = build_mapping("3K4 3C6", "- - 0", bank_counts=(1, 2, 1))
+    assert violations(layer, mapping, build_arch(ROOMY, ROOMY, ROOMY, 4 * 36, node_banks=4)) == []
+    found = violations(layer, mapping, build_arch(ROOMY, ROOMY, ROOMY, 4 * 35, node_banks=4))
+    assert found == ["Dram: 2 banks take W 72 = 72 B, there are 35 B in each"]

@@ -230,3 +230,30 @@ def test_row_buffer_stores_only_what_has_a_bank_for_itself() -> None:
     assert violations(ConvWorkload(), build_mapping(stored="- 2 -", banks=banks), arch) == []
     found = violations(ConvWorkload(), build_mapping(stored="2 2 -", banks=banks, block_h=1, block_w=1), arch)
     assert found == ["Row: cannot store I, its bank is shared (IO|W)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "counts", "taken"),
+    [("I|W|O", (8, 4, 4), 16), ("I|W|O", (1, 2, 1), 4), ("IW|O", (1, 1, 4), 5), ("I|WO", (2, 1, 1), 3)],
+)
+def test_parts_have_as_many_banks_as_the_node(text: str, counts: tuple[int, int, int], taken: int) -> None:
+    """The banks of all parts together are on the node; one fewer is too few."""
+    mapping = build_mapping(banks=BANKS[text], bank_counts=counts)
+    assert violations(ConvWorkload(), mapping, build_arch(node_banks=taken)) == []
+    found = violations(ConvWorkload(), mapping, build_arch(node_banks=taken - 1))
+    assert found == [f"banks: {text} takes {taken} banks, the node has {taken - 1}"]
+
+
+def test_tensors_that_share_a_bank_have_only_this_one() -> None:
+    """Two banks for I and W together would leave rows of one open while the other is scanned."""
+    mapping = build_mapping(banks=BANKS["IW|O"], bank_counts=(2, 2, 1))
+    assert violations(ConvWorkload(), mapping, build_arch(node_banks=16)) == [
+        "bank_counts: tensors that share a bank (IW|O) have only this one (got (2, 2, 1))"
+    ]
+
+
+def test_bank_counts_need_banks_that_are_numbered() -> None:
+    """On a machine without node_banks the number of banks is the machine's."""
+    assert violations(ConvWorkload(), build_mapping(bank_counts=(2, 1, 1))) == [
+        "bank_counts: each tensor has num_banks of its own (no node_banks), must be 1, 1, 1 (got (2, 1, 1))"
+    ]
