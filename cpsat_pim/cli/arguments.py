@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from cpsat_pim.cli.output import PROGRAM, InputError
 
 if TYPE_CHECKING:
-    from cpsat_pim.mapping import Banks
+    from cpsat_pim.mapping import BankCounts, Banks
 
 EPILOG = """exit codes: 0 every layer has a mapping, proven optimal or with its gap; 1 some layer has none, or a job
 of a sweep failed; 2 bad input; 3 prediction and simulation disagree; 130 interrupted"""
@@ -62,6 +62,8 @@ def add_constraints(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--constraints", metavar="FILE.yaml", help=text)
     text = "which tensors share a bank of the node, as the constraint `banks`: I|W|O, IW|O, IO|W, I|WO or IWO"
     parser.add_argument("--banks", metavar="PARTS", type=bank_parts, help=text)
+    text = "banks of I, W and O (one for each part), or choose: the solver decides how many of the node's each has"
+    parser.add_argument("--bank-counts", metavar="choose|I,W,O", type=bank_counts, help=text)
 
 
 def bank_parts(text: str) -> "Banks":
@@ -71,6 +73,16 @@ def bank_parts(text: str) -> "Banks":
     if text not in BANKS:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(BANKS)} (got {text!r})")
     return BANKS[text]
+
+
+def bank_counts(text: str) -> "dict[str, BankCounts | None]":
+    """Parse how many banks each tensor has, as the constraint `bank_counts`."""
+    from cpsat_pim.mapping.constraints import CHOOSE, choice_of_bank_counts, fixed_bank_counts
+
+    given = text if text == CHOOSE else tuple(int(n) if n.isdecimal() else n for n in text.split(","))
+    if problem := choice_of_bank_counts.broken_by(given):
+        raise argparse.ArgumentTypeError(f"{problem} (got {text!r})")
+    return {"bank_counts": fixed_bank_counts(given)}
 
 
 def add_layers(parser: argparse.ArgumentParser) -> None:

@@ -98,7 +98,7 @@ def explain(arguments: argparse.Namespace) -> int:
     from cpsat_pim.report.progress import LiveProgress
 
     what = _read_mapped(arguments) if _holds_mappings(arguments.network) else _read_unmapped(arguments)
-    constraints = given_constraints(what.network, arguments.constraints, arguments.banks)
+    constraints = given_constraints(what.network, arguments)
     request = _read_request(what, arguments)
     check_outputs(arguments.json)
     started = time.monotonic()

@@ -10,7 +10,7 @@ from cpsat_pim.cli.output import InputError, check_names, note, read_input
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
     from cpsat_pim.mapper.result import Objective
-    from cpsat_pim.mapping import Banks, Mapping
+    from cpsat_pim.mapping import Mapping
     from cpsat_pim.mapping.constraints import NetworkConstraints
     from cpsat_pim.workload.network import Network
 
@@ -65,17 +65,19 @@ def read_starts(network: "Network", path: str | None) -> "Starts":
     return starts
 
 
-def given_constraints(network: "Network", path: str | None, banks: "Banks | None" = None) -> "NetworkConstraints":
-    """Read the constraints of `--constraints`, with the `banks` of `--banks` for all layers.
+def given_constraints(network: "Network", arguments: "argparse.Namespace") -> "NetworkConstraints":
+    """Read the constraints of `--constraints`, with the banks of `--banks` and `--bank-counts` for all layers.
 
     Raises:
         InputError: they name a layer that the network lacks.
     """
     from cpsat_pim.mapping.constraints import NetworkConstraints, read_constraints
 
+    path: str | None = arguments.constraints
     constraints = NetworkConstraints() if path is None else read_input(lambda: read_constraints(path))
     check_names(list(constraints.layers), [node.name for node in network.layers], f"{path}: {network.name}")
-    return constraints if banks is None else constraints.with_banks(banks)
+    banks = {} if arguments.banks is None else {"banks": arguments.banks}
+    return constraints.with_banks(**banks, **(arguments.bank_counts or {}))
 
 
 def check_starts(

@@ -123,7 +123,7 @@ def run_network(arguments: argparse.Namespace) -> int:
     """Run `run`: map every layer of a network, or the selected ones."""
     network = read_given_network(arguments)
     starts = read_starts(network, arguments.start_from)
-    constraints = given_constraints(network, arguments.constraints, arguments.banks)
+    constraints = given_constraints(network, arguments)
     return _solve_and_report(named_layers(network, arguments), arguments, starts, constraints)
 
 
@@ -132,7 +132,7 @@ def map_layer(arguments: argparse.Namespace) -> int:
     from cpsat_pim.workload.network_text import shape_network
 
     network = read_input(lambda: shape_network(arguments.shape))
-    return _solve_and_report(network, arguments, {}, given_constraints(network, arguments.constraints, arguments.banks))
+    return _solve_and_report(network, arguments, {}, given_constraints(network, arguments))
 
 
 def _solve_and_report(

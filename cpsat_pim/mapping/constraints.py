@@ -8,10 +8,11 @@
     layout: {I: NHWGC, W: {mode: row_aligned}}
     dataflow: WS
     banks: IW|O                           # the tensors that share a bank of the node
+    bank_counts: choose                  # how many banks each tensor has is decided, too; or [1, 1, 2]
     layers:                              # what is different for some layers
       conv1: {spatial: {H: {C: 3}}}
 
-Whatever is not named is free.
+Whatever is not named is free, but for `bank_counts`: each part has one bank unless this says otherwise.
 """
 
 import math
@@ -24,13 +25,21 @@ from attrs.converters import optional
 
 from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
 from cpsat_pim.base.reading import Field, FileKind, Mistake, Record, Table, Value, table_of
-from cpsat_pim.base.validate import Rule, as_table, as_tuple, boolean, is_integer, one_of
-from cpsat_pim.mapping import BANKS, Banks, Mapping, banks_text
+from cpsat_pim.base.validate import Rule, as_table, as_tuple, boolean, is_integer, one_of, or_none
+from cpsat_pim.mapping import BANKS, ONE_BANK, BankCounts, Banks, Mapping, banks_text
 from cpsat_pim.mapping.dataflow import Dataflow, classify_dataflow
-from cpsat_pim.mapping.mapping_file import FACTORS, MODES, ORDERS, axis_order, layout_kind
+from cpsat_pim.mapping.mapping_file import FACTORS, MODES, ORDERS, axis_order, layout_kind, three_bank_counts
 from cpsat_pim.workload import ConvWorkload
 
 Fixed = tuple[int | None, ...]
+
+#: What files say where the number of banks of each tensor is free.
+CHOOSE = "choose"
+choice_of_bank_counts = Rule(
+    f"must be {CHOOSE}, or three powers of two [input, weight, output]",
+    lambda value: value == CHOOSE or three_bank_counts.holds(value),
+    {"anyOf": [{"const": CHOOSE}, three_bank_counts.schema]},
+)
 
 
 def _rows(count: int, width: int, holds: Callable[[Any], bool], says: str) -> Rule:
@@ -63,7 +72,8 @@ class Constraints:
 
     `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are fixed factors. `order[m]`: those of
     these dims that have a loop at level m have this order, outermost first. `stored[m][t]`, m = PE..row buffer;
-    `layout[t]` indexes `LAYOUT_ORDERS`. `banks`: one of `BANKS`, which tensors share a bank.
+    `layout[t]` indexes `LAYOUT_ORDERS`. `banks`: one of `BANKS`, which tensors share a bank. `bank_counts`:
+    how many banks each tensor has, one unless it says otherwise.
 
     Raises:
         ValueError: a table has another size, or an entry cannot be that of a mapping.
@@ -92,6 +102,9 @@ class Constraints:
         converter=optional(as_tuple),
         validator=Rule("must be a partition of I, W, O or None", lambda v: v is None or v in BANKS.values()),
     )
+    bank_counts: BankCounts | None = field(
+        default=ONE_BANK, converter=optional(as_tuple), validator=or_none(three_bank_counts)
+    )
 
     def __repr__(self) -> str:
         fixed = ", ".join(f"{key}={value!r}" for key, value in self.to_dict().items())
@@ -108,7 +121,9 @@ class Constraints:
         }
         flow = {"dataflow": self.dataflow.value} if self.dataflow else {}
         banks = {"banks": banks_text(self.banks)} if self.banks else {}
-        return {key: table for key, table in tables.items() if table} | flow | banks
+        counts: dict[str, Any] = {"bank_counts": list(self.bank_counts) if self.bank_counts else CHOOSE}
+        kept = {key: table for key, table in tables.items() if table} | flow | banks
+        return kept if self.bank_counts == ONE_BANK else kept | counts
 
 
 def _named(places: Iterable[Any], members: Iterable[Any], rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
@@ -195,9 +210,11 @@ def _dataflow_violations(mapping: Mapping, constraints: Constraints) -> Iterator
 
 
 def _bank_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
-    """Yield a line if other tensors share a bank than must."""
+    """Yield a line if other tensors share a bank than must, or have other numbers of banks."""
     if constraints.banks not in (None, mapping.banks):
         yield f"banks: must be {banks_text(constraints.banks)} (got {banks_text(mapping.banks)})"
+    if constraints.bank_counts not in (None, mapping.bank_counts):
+        yield f"bank_counts: must be {constraints.bank_counts} (got {mapping.bank_counts})"
 
 
 def _fixed(constraints: Constraints, dim: Dim) -> list[int]:
@@ -224,10 +241,10 @@ class NetworkConstraints:
         """Return the constraints of a layer."""
         return self.layers.get(name, self.everywhere)
 
-    def with_banks(self, banks: Banks) -> "NetworkConstraints":
-        """Return the constraints with the same tensors in a bank for every layer."""
-        layers = {name: evolve(own, banks=banks) for name, own in self.layers.items()}
-        return NetworkConstraints(everywhere=evolve(self.everywhere, banks=banks), layers=layers)
+    def with_banks(self, **fixed: Any) -> "NetworkConstraints":
+        """Return the constraints with the same `banks` or `bank_counts` for every layer."""
+        layers = {name: evolve(own, **fixed) for name, own in self.layers.items()}
+        return NetworkConstraints(everywhere=evolve(self.everywhere, **fixed), layers=layers)
 
     def key(self, name: str, layer: ConvWorkload) -> str:
         """Return a key of what determines a solve: shape and constraints. Layers with equal keys are solved once."""
@@ -249,6 +266,7 @@ _PARTS = {
     "layout": Field(kind=table_of(Tensor, layout_kind)),
     "dataflow": Field(kind=Value(one_of(*(flow.value for flow in Dataflow)))),
     "banks": Field(kind=Value(one_of(*BANKS))),
+    "bank_counts": Field(kind=Value(choice_of_bank_counts)),
 }
 
 
@@ -275,7 +293,13 @@ def _build_constraints(values: Values) -> Constraints:
         layout=tuple(layout.get(t) for t in Tensor),
         dataflow=values.get("dataflow"),
         banks=BANKS.get(values.get("banks", "")),
+        bank_counts=fixed_bank_counts(values.get("bank_counts", ONE_BANK)),
     )
+
+
+def fixed_bank_counts(value: Any) -> BankCounts | None:
+    """Return the bank counts that a file's value fixes; None if it leaves them free."""
+    return None if value == CHOOSE else value
 
 
 def _build_all(layers: dict[str, Values] | None = None, **values: Any) -> NetworkConstraints:

@@ -55,7 +55,8 @@ Record = Any
 #: - `is_linked` [tensor]: whether its scans and those of others follow each other, over a bus or in a bank that they
 #:   share. `most_fetched`: the tensor of a shared bank that no fewer loops fetch than any other one there; -1 if it may
 #:   be any. `is_beside` [tensor]: whether it is another one of its bank.
-#: - `min_rows`, `min_columns` [tensor]: lower bounds on activations and column accesses of a stream.
+#: - `banks` [tensor]: how many it has. `min_rows`, `min_columns` [tensor]: lower bounds on activations and column
+#:   accesses of a stream.
 #: - `capacity` [PE, global buffer, row buffer][I, W, O, TOGETHER] in bytes: for the tile of each tensor, and for the
 #:   tiles of all tensors together. `widths` [tensor][the same three levels, DRAM at least]: bytes per element.
 #: - `needed` [tensor]: elements that MACs use; `depth`: product of the bounds of C, N and G, by which I's positions are
@@ -66,7 +67,7 @@ LAYER = np.dtype([
     ("is_offered", np.int64, (3, 2, 4)), ("rates", np.int64, (RESOURCES, 4)),
     ("sum_rates", np.int64, (2, 2, 2)), ("strides", np.int64, (3, 8)),
     ("dram", np.int64, 6), ("is_linked", np.int64, 3), ("most_fetched", np.int64), ("is_beside", np.int64, 3),
-    ("min_rows", np.int64, 3), ("min_columns", np.int64, 3), ("activation_fj", np.int64),
+    ("banks", np.int64, 3), ("min_rows", np.int64, 3), ("min_columns", np.int64, 3), ("activation_fj", np.int64),
     ("capacity", np.int64, (3, 4)), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3), ("depth", np.int64),
     ("is_double", np.int64, 2),
 ])  # fmt: skip

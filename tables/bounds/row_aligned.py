@@ -29,14 +29,14 @@ def aligned_stream(layer: Record, dram: Dram, t: int, e: Ints, loops: Ints, inne
     columns = scans * (-(-number // dram.column_bytes))
     if not dram.is_open:
         rows = max(rows, blocks * fetches * (-(-number // dram.row_bytes)))
-    elif dram.banks == 1 and t == I:
+    elif layer.banks[t] == 1 and t == I:
         rows = max(rows, fetches * window[int(innermost == C and loops[C] > 1)])
         outputs = e[P] * e[Q] * e[C] * e[N] * e[G] * (loops[innermost] if innermost not in (R, S, K) else 1)
         overlaps = max(layer.bounds[R], layer.bounds[S]) > 1
         is_large = number > (dram.row_bytes if overlaps else dram.row_bytes // 2)
         if is_large or outputs * layer.widths[t, 3] > dram.row_bytes:
             rows = max(rows, layer.min_rows[t] * fetches)
-    elif dram.banks == 1 and layer.widths[t, 2] == layer.widths[t, 3]:
+    elif layer.banks[t] == 1 and layer.widths[t, 2] == layer.widths[t, 3]:
         rows = max(rows, _block_rows(dram, t, loops, innermost, number, fetches, rows))
     return rows, columns, blocks
 

@@ -325,6 +325,25 @@ def test_constraints_that_cannot_be_used_are_refused_before_solving(
     assert "no layer is named 'frst'; did you mean 'first'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("given", "counts"), [("choose", {(2, 1, 1), (1, 2, 1), (1, 1, 2)}), ("1,2,1", {(1, 2, 1)})])
+def test_bank_counts_are_chosen_or_fixed(given: str, counts: set[tuple[int, ...]], tmp_path: Path) -> None:
+    """`--bank-counts`, on a node with four banks: the JSON names them in the mapping and in the constraints."""
+    machine, path = tmp_path / "four.yaml", tmp_path / "m.json"
+    machine.write_text("version: 1\nextends: default\nnode_banks: 4\nhierarchy: {DRAM: {num_banks: 1}}\n")
+    assert map_tiny("--arch", str(machine), "--bank-counts", given, "--json", str(path)) == 0
+    (layer,) = read_json(path)["layers"]
+    assert layer["status"] == "OPTIMAL"
+    assert tuple(layer["mapping"]["bank_counts"]) in counts
+    assert layer["constraints"] == {"bank_counts": given if given == "choose" else [1, 2, 1]}
+    assert main(["simulate", str(path)]) == 0
+
+
+def test_bank_counts_that_are_none_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A power of two for each tensor."""
+    assert map_tiny("--bank-counts", "3,1,1") == 2
+    assert "must be choose, or three powers of two [input, weight, output] (got '3,1,1')" in capsys.readouterr().err
+
+
 def test_start_keeps_the_constraints(
     pair: str, constrain: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,7 +37,7 @@ from cpsat_pim.mapper.space.candidates import Candidates
 from cpsat_pim.mapper.space.parameters import SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
-from cpsat_pim.mapping import OWN_BANKS, Mapping
+from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from tables.bounds.shapes import ShapeTable
@@ -105,8 +105,11 @@ def draw_mapping(layer: ConvWorkload, arch: PIMArchitecture, rng: random.Random)
                 left[d] //= temporal[m][d]
             temporal[3][d] = left[d]
         stored = [[rng.random() < 0.6 for _ in Tensor], [rng.random() < 0.6 for _ in Tensor], aligned]
-        banks = OWN_BANKS if arch.node_banks is None else rng.choice(searched_banks(arch))
-        draft = Mapping(temporal=temporal, spatial=spatial, order=[[]] * 4, stored=stored, banks=banks)
+        choices = searched_banks(arch, Constraints(bank_counts=None))
+        banks, counts = choices[0] if arch.node_banks is None else rng.choice(choices)
+        draft = Mapping(
+            temporal=temporal, spatial=spatial, order=[[]] * 4, stored=stored, banks=banks, bank_counts=counts
+        )
         mapping = arranged(layer, draft, rng)
         if subspace_of(mapping) and not check_mapping(layer, arch, mapping):
             return mapping
@@ -187,7 +190,7 @@ def restriction_of(
     """Return the restriction that holds a mapping: its tensors share a bank, and its loops fetch one of them most."""
     nest = to_nest(layer, mapping, arch.spatial_reduction)
     loops = {t: len(nest.fetch_loops(t, nest.consumers(t)[0])) for t in Tensor if nest.sharing(t)}
-    fixed = attrs.evolve(constraints, banks=mapping.banks)
+    fixed = attrs.evolve(constraints, banks=mapping.banks, bank_counts=mapping.bank_counts)
     return Restriction(layer, arch, fixed, subspace, most_fetched=max(loops, key=lambda t: loops[t], default=None))
 
 
@@ -241,6 +244,21 @@ def test_master_problem_contains_every_mapping_at_its_exact_cost(name: str, mach
         assert contains(layer, arch, objective, tables, draw_mapping(layer, arch, rng))
 
 
+@pytest.mark.parametrize("kind", ["latency", "energy"])
+@pytest.mark.parametrize("name", ["3x3", "matrix", "groups"])
+@pytest.mark.parametrize("node_banks", [4, 16])
+def test_master_problem_contains_every_mapping_with_several_banks(name: str, node_banks: int, kind: str) -> None:
+    """Each tensor is bounded with its own number of banks, in layouts of small rows."""
+    layer, arch = LAYERS[name], attrs.evolve(MACHINES["default"], node_banks=node_banks)
+    row_buffer = attrs.evolve(arch.hierarchy[Level.ROW_BUFFER], row_buffer_size=64)
+    arch = attrs.evolve(arch, hierarchy=(*arch.hierarchy[:2], row_buffer, arch.hierarchy[Level.DRAM]))
+    rng = random.Random(f"{name} {node_banks} {kind}")
+    for _ in range(DRAWN):
+        mapping = draw_mapping(layer, arch, rng)
+        tables = build_tables(layer, arch, counts=mapping.bank_counts)
+        assert contains(layer, arch, Objective.named(kind), tables, mapping)
+
+
 @pytest.mark.parametrize("shares", [False, True])
 @pytest.mark.parametrize("name", ["1x1", "3x3", "matrix"])
 def test_moves_into_one_slot_are_bounded(name: str, shares: bool) -> None:
@@ -270,7 +288,7 @@ def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: st
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("blended")
     rng = random.Random(f"{name} {machine} {channels_innermost}")
     cut_pool = CutPool(lambda: False)
-    cut_pool.cuts.append(WindowCut.of(layer, arch))
+    cut_pool.cuts.append(WindowCut.of(Restriction(layer, arch)))
     drawn = (draw_mapping(layer, arch, rng) for _ in range(MOST_DRAWS))
     aligned = (mapping for mapping in drawn if mapping.stored[Level.ROW_BUFFER][Tensor.I])
     wanted = (mapping for mapping in aligned if not channels_innermost or Dim.C in mapping.order[Level.DRAM])

@@ -28,7 +28,7 @@ from cpsat_pim.mapper.search.solve import search_subspaces
 from cpsat_pim.mapper.search.solver import solve_master
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.space.restriction import Restriction
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import ONE_BANK, Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
 from tables.factors import divisors
@@ -55,7 +55,9 @@ def master_of(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ())
     figures, subspace = predict(state.layer, state.arch, mapping).figures, subspace_of(mapping)
     assert subspace is not None
     restriction = Restriction(state.layer, state.arch, state.request.constraints, subspace)
-    tiles = TileBounds(SpatialBounds(state.layer, state.arch, state.objective, restriction), state.tables)
+    tiles = TileBounds(
+        SpatialBounds(state.layer, state.arch, state.objective, restriction), state.tables[restriction.bank_counts]
+    )
     master = MasterProblem(tiles, state.objective.value(figures.latency_cycles, figures.energy_fj))
     fix(master.b, master.v, mapping)
     for m, literals in master.reuse.interleaved.items():
@@ -117,7 +119,12 @@ def test_cuts_hold_for_mappings_like_those_they_were_made_from(
     for draft in rng.choices(drafts, k=3 * DRAWN if drafts else 0):
         mapping = neighbour(layer, arch, draft, rng)
         assert contains(
-            layer, arch, objective, state.tables, mapping, cut_pool=state.cut_pool_of(Restriction(layer, arch))
+            layer,
+            arch,
+            objective,
+            state.tables[ONE_BANK],
+            mapping,
+            cut_pool=state.cut_pool_of(Restriction(layer, arch)),
         )
 
 
@@ -144,7 +151,7 @@ def test_a_cut_is_not_valid_for_other_loops_that_an_order_holds_outside() -> Non
     opened = [predict(layer, arch, mapping).figures.row_activations[Tensor.W] for mapping in (once, twice)]
     assert opened == [8, 4]
     state = SearchState(layer, arch, SolveRequest(objective=Objective.named("energy"), constraints=constraints))
-    state.tables = build_tables(layer, arch)
+    state.tables[ONE_BANK] = build_tables(layer, arch)
     add_cuts_of(state, once)
     assert admits(state, twice)
 
@@ -165,7 +172,7 @@ def test_a_cut_is_not_valid_for_other_loops_that_an_uneven_tile_holds_outside() 
     opened = [predict(layer, arch, mapping).figures.row_activations[Tensor.W] for mapping in (once, twice)]
     assert opened == [8, 4]
     state = SearchState(layer, arch, SolveRequest(objective=Objective.named("energy")))
-    state.tables = build_tables(layer, arch)
+    state.tables[ONE_BANK] = build_tables(layer, arch)
     add_cuts_of(state, once)
     assert admits(state, twice)
 
@@ -180,7 +187,7 @@ def test_a_cut_on_stalls_is_valid_only_for_loops_interleaved_alike() -> None:
         arch, dram_timings=attrs.evolve(arch.dram_timings, tRC=80), pe_array=PEArray(array_shape=PhyDim2(h=1, w=1))
     )
     state = SearchState(layer, arch, SolveRequest(objective=Objective.named("latency")))
-    state.tables = build_tables(layer, arch)
+    state.tables[ONE_BANK] = build_tables(layer, arch)
     add_cuts_of(state, nest(("Q4", "", "", "K4 P2 G8"), ("IWO", "", "")))
     assert admits(state, nest(("Q2", "", "", "G8 P2 K4 Q2"), ("IWO", "", "")))
 
@@ -195,6 +202,6 @@ def test_a_solution_that_no_order_allows_gives_no_cut_on_others() -> None:
     none: list[int | None] = [None] * 8
     constraints = Constraints(temporal=[none, [1] * 8, [1] * 8, none], order=[[], [], [], [Dim.G, Dim.C]])
     state = SearchState(layer, arch, SolveRequest(objective=Objective.named("latency"), constraints=constraints))
-    state.tables = build_tables(layer, arch)
+    state.tables[ONE_BANK] = build_tables(layer, arch)
     add_cuts_of(state, nest(("R2", "", "", "G2 C2"), ("IWO", "IWO", ""), h="G4"), apart=[Dim.C])
     assert admits(state, nest(("C2", "", "", "R2 G2"), ("IWO", "IWO", ""), h="G4"))

@@ -82,6 +82,7 @@ MAPPING = Mapping(
         # more stationary: its tile changes with C and K only, a new input comes for each Q.
         ({"dataflow": Dataflow.WEIGHT}, {"dataflow": "OS"}, "the dataflow must be OS (got WS)"),
         ({"banks": (0, 1, 2)}, {"banks": (0, 0, 0)}, "banks: must be IWO (got I|W|O)"),
+        ({"bank_counts": None}, {"bank_counts": (2, 1, 1)}, "bank_counts: must be (2, 1, 1) (got (1, 1, 1))"),
     ],
 )
 def test_constraint_is_kept_or_named(kept, broken, message):
@@ -163,6 +164,8 @@ def test_factors_that_are_all_fixed_multiply_to_the_bound():
         {"dataflow": "XS"},
         {"banks": (0, 1, 1, 1)},
         {"banks": (1, 1, 0)},
+        {"bank_counts": (3, 1, 1)},
+        {"bank_counts": "chosen"},
     ],
 )
 def test_constraints_are_checked_on_construction(wrong):
@@ -191,6 +194,7 @@ stored: {PE: {W: true, I: false}}
 layout: {I: NHWGC, W: {mode: row_aligned}, O: {mode: sequential, order: NQPGK}}
 dataflow: WS
 banks: IW|O
+bank_counts: [1, 1, 2]
 layers:
   conv1: {spatial: {H: {C: 3}}, dataflow: OS}
   fc: {stored: {ROW_BUFFER: {W: false}}}
@@ -203,6 +207,7 @@ layers:
         layout=[1, None, 1],
         dataflow="WS",
         banks=(0, 0, 1),
+        bank_counts=(1, 1, 2),
     )
     read = read_constraints(write(text))
     assert isinstance(read, NetworkConstraints)
@@ -211,7 +216,8 @@ layers:
     assert (conv1.spatial[0], conv1.dataflow) == (tuple(fixed(C=3)), Dataflow.OUTPUT)
     assert (conv1.temporal, conv1.stored) == (everywhere.temporal, everywhere.stored)
     assert read.of("fc").stored[2] == (None, False, False)
-    assert {read.with_banks((0, 0, 0)).of(name).banks for name in ("conv1", "conv2")} == {(0, 0, 0)}
+    assert read.with_banks(bank_counts=None).of("conv1").to_dict()["bank_counts"] == "choose"
+    assert {read.with_banks(banks=(0, 0, 0)).of(name).banks for name in ("conv1", "conv2")} == {(0, 0, 0)}
 
 
 @pytest.mark.parametrize(

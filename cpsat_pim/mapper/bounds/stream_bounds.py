@@ -10,10 +10,11 @@ from attrs import frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import LAYOUT_ORDERS, Dim, Tensor
 from cpsat_pim.evaluate.cost import to_machine, to_shape
+from cpsat_pim.mapping import ONE_BANK, BankCounts
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable, shape_table
 from tables.bounds.spatial import needed_elements
-from tables.dram import Dram, last_run, period
+from tables.dram import Dram, last_run, own_banks, period
 from tables.nest import Ints
 
 
@@ -106,12 +107,16 @@ def endings(table: ShapeTable, dram: Dram) -> Ints:
 
 
 def build_tables(
-    layer: ConvWorkload, arch: PIMArchitecture, is_over: Callable[[], bool] = lambda: False
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    is_over: Callable[[], bool] = lambda: False,
+    counts: BankCounts = ONE_BANK,
 ) -> list[ShapeTable]:
-    """Return the layer's shape tables for I, W, O.
+    """Return the layer's shape tables for I, W, O with so many banks (`Mapping.bank_counts`).
 
     Raises:
         OutOfTime: `is_over` said so before they were built.
     """
     dram = to_machine(arch).dram
-    return [shape_table(to_shape(layer), t, layer.width_bytes[t], dram, is_over) for t in Tensor]
+    banks = [own_banks(count, dram) for count in counts]
+    return [shape_table(to_shape(layer), t, layer.width_bytes[t], banks[t], is_over) for t in Tensor]

@@ -315,6 +315,6 @@ class TileBounds:
             windows = np.zeros((0, 9), np.int64)
             if self.is_tight:
                 width, room = spatial_bounds.layer.input_bytes, costs.layer["capacity"][0, Level.ROW_BUFFER, Tensor.I]
-                windows = window_rows(spatial_bounds.shape, width, spatial_bounds.machine.dram, int(room))
+                windows = window_rows(spatial_bounds.shape, width, spatial_bounds.restriction.dram(Tensor.I), int(room))
             self._dram_loops = dram_loop_bounds(costs, spatial_bounds.machine.dram, windows)
         return self._dram_loops

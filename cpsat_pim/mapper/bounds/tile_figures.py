@@ -69,6 +69,7 @@ class TileFigures:
             "sum_rates": [[*map(rate, self._limits(m))] for m in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER)],
             "dram": [*timings, spatial_bounds.machine.pipeline_latency, dram.column_bytes],
             "is_linked": [arch.shared_data_bus or restriction.is_shared(t) for t in Tensor],
+            "banks": [restriction.dram(t).banks for t in Tensor],
             "most_fetched": -1 if most is None else most,
             "is_beside": [most is not None and t is not most and t in restriction.part(most) for t in Tensor],
             "min_rows": [min_rows(layer, arch, t) for t in Tensor],

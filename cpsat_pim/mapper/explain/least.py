@@ -21,8 +21,8 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Direction, Level, Tensor
 from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.mapper.explain.limits import Problem
-from cpsat_pim.mapper.space.banks import part_count, searched_banks
-from cpsat_pim.mapping import Mapping, Stored, banks_text
+from cpsat_pim.mapper.space.banks import searched_banks
+from cpsat_pim.mapping import ONE_BANK, OWN_BANKS, Mapping, Stored
 from cpsat_pim.mapping.check import REDUCTIONS, check_fits, check_mapping, used_bytes
 from cpsat_pim.mapping.constraints import Constraints, check_constraints, check_constraints_fit
 from cpsat_pim.workload import ConvWorkload
@@ -84,13 +84,19 @@ def _unmapped(problem: Problem) -> list[str]:
 
 
 def _too_few_banks(problem: Problem) -> list[str]:
-    """Return why the node does not have the banks that constraints ask for."""
-    banks, there = problem.constraints.banks, problem.arch.node_banks
-    if banks is None or searched_banks(problem.arch, banks):
+    """Return why the node does not have the banks that constraints ask for: the rules of banks for any mapping."""
+    constraints, ones = problem.constraints, (1,) * len(Dim)
+    if searched_banks(problem.arch, constraints):
         return []
-    if there is None:
-        return [f"banks: each tensor has banks of its own (no node_banks), none are shared (got {banks_text(banks)})"]
-    return [f"banks: {banks_text(banks)} takes {part_count(banks)} banks, the node has {there}"]
+    mapping = Mapping(
+        temporal=(ones, ones, ones, problem.layer.bounds),
+        spatial=(ones,) * len(Direction),
+        order=((), (), (), _order(problem.layer.bounds, ())),
+        stored=((False,) * len(Tensor),) * len(BUFFERS),
+        banks=constraints.banks or OWN_BANKS,
+        bank_counts=constraints.bank_counts or ONE_BANK,
+    )
+    return [line for line in check_mapping(problem.layer, problem.arch, mapping) if line.startswith("bank")]
 
 
 def _may_leave_loops_out(problem: Problem, draft: _Draft) -> bool:
@@ -174,8 +180,8 @@ def _mappings(problem: Problem, draft: _Draft) -> Iterator[Mapping]:
     sizes = _tile_sizes(problem, _mapping(problem, draft, _EVERYTHING))
     sets = itertools.product(*(_stored_sets(problem, level, sizes[level]) for level in BUFFERS))
     for stored in sorted(sets, key=lambda stored: sum(stored[Level.ROW_BUFFER])):  # row-aligned tensors take more DRAM
-        for banks in searched_banks(problem.arch, problem.constraints.banks):
-            yield evolve(_mapping(problem, draft, stored), banks=banks)
+        for banks, counts in searched_banks(problem.arch, problem.constraints):
+            yield evolve(_mapping(problem, draft, stored), banks=banks, bank_counts=counts)
 
 
 def _tile_sizes(problem: Problem, whole: Mapping) -> list[dict[Tensor, int]]:

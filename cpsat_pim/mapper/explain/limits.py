@@ -16,7 +16,7 @@ from cpsat_pim.arch.pe_array import LANE_DIMS
 from cpsat_pim.arch.reading import change_arch
 from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, ON_CHIP, Dim, Direction, Level, Tensor
 from cpsat_pim.mapper.result import NO_LIMIT, Budget
-from cpsat_pim.mapping import banks_text
+from cpsat_pim.mapping import ONE_BANK, banks_text
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.workload import ConvWorkload
 
@@ -281,6 +281,9 @@ def _constraints(constraints: Constraints) -> Iterator[Limit]:
         yield _of_constraints("dataflow", constraints.dataflow.value, lambda case: case.with_constraints(dataflow=None))
     if constraints.banks:
         yield _of_constraints("banks", banks_text(constraints.banks), lambda case: case.with_constraints(banks=None))
+    if constraints.bank_counts not in (ONE_BANK, None):
+        counts = list(constraints.bank_counts or ())
+        yield _of_constraints("bank_counts", counts, lambda case: case.with_constraints(bank_counts=None))
 
 
 def _of_constraints(name: str, value: Any, lift: Callable[[Case], Case]) -> Limit:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cpsat_pim.base.dims import RELEVANT, Dim, Level, Tensor
-from cpsat_pim.evaluate.cost import to_machine
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.traffic import Traffic
@@ -36,7 +35,7 @@ class AlignedBlocks:
     ) -> None:
         self.v, self.b, self.reuse, self.traffic = v, v.b, reuse, traffic
         self.passes, self.min_rows = passes, min_rows
-        self.dram = to_machine(v.arch).dram
+        self.dram = [v.restriction.dram(t) for t in Tensor]
 
     def open_rows(self, t: Tensor, activations: Int) -> BlockPass | None:
         """Constrain the activations of t to the rows that its blocks open; return what is known of a pass over them."""
@@ -55,13 +54,13 @@ class AlignedBlocks:
         """
         v, b, layer = self.v, self.b, self.v.layer
         aligned = v.first_consumer(Level.ROW_BUFFER, t)
-        if aligned is False or self.dram.banks > 1 or (t is Tensor.O and layer.psum_bytes != layer.output_bytes):
+        if aligned is False or self.dram[t].banks > 1 or (t is Tensor.O and layer.psum_bytes != layer.output_bytes):
             return
         extents = self.reuse.swept(Level.DRAM)  # I has at least as many positions as there are outputs
         swept = b.product(
             [extents[d] for d in RELEVANT[t] if t is not Tensor.I or d not in (Dim.R, Dim.S)], f"swept_{t.name}"
         )
-        in_a_row = self.dram.row_bytes // layer.width_bytes[t]
+        in_a_row = self.dram[t].row_bytes // layer.width_bytes[t]
         if b.bounds_of(swept)[1] > in_a_row:
             is_spread = b.boolean(f"swept_rows_{t.name}")
             b.imply([b.negated(is_spread)], swept <= in_a_row)
@@ -72,7 +71,7 @@ class AlignedBlocks:
 
         With one bank, if two blocks do not fit one row, every pass over several blocks opens all rows again (B7).
         """
-        size, width, d = self.traffic.elements[t], self.v.layer.width_bytes[t], self.dram
+        size, width, d = self.traffic.elements[t], self.v.layer.width_bytes[t], self.dram[t]
         aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
         capacity = self.v.arch.usable_bytes_of(Level.ROW_BUFFER, t)
         rows = []
@@ -95,7 +94,7 @@ class AlignedBlocks:
 
     def _block_edge(self, t: Tensor, size: int, blocks: int) -> tuple[int, int]:
         """Return the cycles of the first block's scan; of outputs a lower bound on the last write-out's, as `Edge`."""
-        d, miss = self.dram, self.v.arch.dram_activation_latency
+        d, miss = self.dram[t], self.v.arch.dram_activation_latency
         columns, rows = -(-size // d.column_bytes), -(-size // d.row_bytes)
         returned = d.tCCD * columns + miss * max(0, rows - d.banks)
         if t is not Tensor.O or blocks == 1:
@@ -106,7 +105,7 @@ class AlignedBlocks:
 
     def _large_windows(self, activations: Int) -> None:
         """If windows of a row-aligned I are larger than a row, each pass over them opens all rows (B7)."""
-        v, b, d = self.v, self.b, self.dram
+        v, b, d = self.v, self.b, self.dram[Tensor.I]
         aligned = v.first_consumer(Level.ROW_BUFFER, Tensor.I)
         tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], v.layer.input_bytes
         overlaps = max(v.bounds[Dim.R], v.bounds[Dim.S]) > 1
@@ -118,7 +117,7 @@ class AlignedBlocks:
 
     def first_window(self, ends: Int) -> None:
         """The first scan of a row-aligned I takes all columns of its window."""
-        d, aligned = self.dram, self.v.first_consumer(Level.ROW_BUFFER, Tensor.I)
+        d, aligned = self.dram[Tensor.I], self.v.first_consumer(Level.ROW_BUFFER, Tensor.I)
         tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], self.v.layer.input_bytes
         start = int(last_run(1, d)) - d.tCCD
         self.b.imply([aligned], ends * d.column_bytes >= tile * (width * d.tCCD) + start * d.column_bytes)

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from cpsat_pim.base.dims import Dim, Level, Tensor
-from cpsat_pim.evaluate.cost import to_machine
 from cpsat_pim.mapper.bounds.stream_bounds import has_known_boxes
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.reuse import Reuse, consumers_inside
@@ -33,7 +32,6 @@ class EnclosingBoxes:
 
     def __init__(self, v: Variables, reuse: Reuse, parameters: SearchParameters) -> None:
         self.v, self.b, self.reuse, self.parameters = v, v.b, reuse, parameters
-        self.dram = to_machine(v.arch).dram
 
     def open_rows(self, t: Tensor, table: ShapeTable, scans: Scans, activations: Int, max_activations: int) -> None:
         """Constrain t's activations by the boxes of all levels and by what their contiguous loops sweep."""
@@ -42,7 +40,7 @@ class EnclosingBoxes:
         opened = (table.box_activations, table.swept_repeat_activations, table.box_repeat_activations)
         rows = np.column_stack([table.extents, table.layout, *opened])
         rows = rows[(table.box_activations <= max_activations) & (table.is_strided == 0)]
-        is_single = self.dram.banks == 1
+        is_single = self.v.restriction.dram(t).banks == 1
         if not 0 < len(rows) <= (self.parameters.box_rows if is_single else self.parameters.box_rows_in_banks):
             return
         stream = BoxedStream(t, table.dims, rows, scans, activations)
@@ -72,7 +70,7 @@ class EnclosingBoxes:
         """What contiguous loops sweep comes again as often as the level inside fetches an even tile."""
         b, t = self.b, stream.t
         fetched = self.reuse.factors[t][level - 1]
-        if self.dram.banks == 1 or is_zero(again) or isinstance(fetched, int):
+        if self.v.restriction.dram(t).banks == 1 or is_zero(again) or isinstance(fetched, int):
             return
         even = b.negated(self.v.residency.is_uneven(level - 1, t))  # its loops have swept all of the box
         repeated = b.product([again, fetched], f"swept_again_{t.name}")

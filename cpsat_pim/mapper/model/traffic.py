@@ -99,7 +99,7 @@ class Traffic:
     def _tensors_fit_dram(self) -> None:
         """The tensors fit the DRAM together. Row-aligned ones take whole rows, W and O as many as their blocks fill.
 
-        Every other tensor takes at least its size; whole rows where it shares a bank. Each part fits one bank.
+        Every other tensor takes at least its size; whole rows where it shares a bank. Each part fits its banks.
         """
         level, arch, b = Level.ROW_BUFFER, self.v.arch, self.b
         used: list[Int] = []
@@ -117,8 +117,10 @@ class Traffic:
             used.append(b.interval(size, max(taken for _, taken in rows), f"dram_bytes_{t.name}"))
             b.imply([aligned], used[-1] >= b.lookup([self.tile[level, t]], rows, [f"dram_rows_{t.name}"])[0])
         b.imply([], sum(used) <= arch.hierarchy[Level.DRAM].capacity_bytes)
-        for t in Tensor if arch.bank_bytes is not None else ():
-            b.imply([], sum(used[u] for u in self.v.restriction.part(t)) <= arch.bank_bytes)
+        for t in Tensor:
+            room = self.v.restriction.part_bytes(t)
+            if room is not None:
+                b.imply([], sum(used[u] for u in self.v.restriction.part(t)) <= room)
 
     def _block_rows(self, t: Tensor, tile: int) -> int:
         """Return the DRAM rows that W or O takes in blocks of `tile` elements."""

@@ -24,6 +24,7 @@ from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapper.search.window_cut import WindowCut
+from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.passes import min_activations
@@ -118,7 +119,7 @@ def _count_orders() -> None:
 
 @cache
 def _measure_windows() -> None:
-    WindowCut.of(_LAYER, _ARCH)
+    WindowCut.of(Restriction(_LAYER, _ARCH))
 
 
 @cache

@@ -201,8 +201,9 @@ class Completions:
         arch, restriction = self.restriction.arch, self.restriction
         used = used_bytes(self.layer, arch, self._mapping(nest))[Level.DRAM]
         fits = sum(used.values()) <= arch.hierarchy[Level.DRAM].capacity_bytes
-        parts = (sum(used[u] for u in restriction.part(t)) for t in Tensor)
-        return fits and (arch.bank_bytes is None or max(parts) <= arch.bank_bytes)
+        parts = {t: sum(used[u] for u in restriction.part(t)) for t in Tensor}
+        rooms = {t: restriction.part_bytes(t) for t in Tensor}
+        return fits and all(room is None or parts[t] <= room for t, room in rooms.items())
 
     def _is_within_budget(self, cost: Cost) -> bool:
         activations = sum(stream.activations for stream in cost.streams)

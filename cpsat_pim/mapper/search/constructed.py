@@ -35,7 +35,7 @@ def constructed_mappings(layer: ConvWorkload, arch: PIMArchitecture, constraints
     def is_allowed(mapping: Mapping) -> bool:
         return not check_mapping(layer, arch, mapping) and not check_constraints(mapping, constraints)
 
-    for stored, banks in product(_stored_sets(arch), searched_banks(arch, constraints.banks)):
+    for stored, (banks, counts) in product(_stored_sets(arch), searched_banks(arch, constraints)):
         is_aligned = stored[Level.ROW_BUFFER][Tensor.I]
         ones = ((1,) * len(Dim),) * len(Level)
         start = Mapping(
@@ -46,6 +46,7 @@ def constructed_mappings(layer: ConvWorkload, arch: PIMArchitecture, constraints
             block_h=int(is_aligned),
             block_w=int(is_aligned),
             banks=banks,
+            bank_counts=counts,
         )
         grown = _grown(start, is_allowed)
         if is_allowed(grown):

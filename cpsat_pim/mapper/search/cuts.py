@@ -82,7 +82,7 @@ class CutGenerator:
         if t is not Tensor.I or self.nest.consumers(t)[0] != Level.ROW_BUFFER or self.cut_pool.has_window_cut:
             return False
         self.cut_pool.has_window_cut = True
-        cut = WindowCut.of(self.master.layer, self.master.arch)
+        cut = WindowCut.of(self.master.v.restriction)
         self.cut_pool.add(cut, self.master)
         fetched = self.solution.value(self.master.streams.passes[t])
         return cut.min_rows(self.draft.extents(Level.ROW_BUFFER)) * fetched > self.solution.activations[t]
@@ -131,7 +131,7 @@ class CutGenerator:
         """Return how t lies in DRAM, as `tables.bounds.passes` takes it."""
         master = self.master
         layouts = master.spatial_bounds.restriction.layouts(t)
-        return master.v.shape, t, master.layer.width_bytes[t], master.streams.dram, layouts
+        return master.v.shape, t, master.layer.width_bytes[t], master.v.restriction.dram(t), layouts
 
     def _is_slower(self, t: Tensor) -> bool:
         """Whether t's stream takes longer in the drafted order than it was charged."""

@@ -44,5 +44,5 @@ def _master(state: SearchState, restriction: Restriction) -> MasterProblem:
     is_limited = restriction.budget.fj is not None and restriction.budget.fj <= _MOST_FJ
     arch = state.arch if is_limited else attrs.evolve(state.arch, activation_energy=0.0)
     spatial_bounds = SpatialBounds(state.layer, arch, Objective.named("energy"), restriction)
-    tiles = TileBounds(spatial_bounds, state.tables, parameters=state.parameters)
+    tiles = TileBounds(spatial_bounds, state.tables[restriction.bank_counts], parameters=state.parameters)
     return MasterProblem(tiles, _MOST_FJ, candidates=Candidates(*spatial_bounds.candidates(_MOST_FJ), None))

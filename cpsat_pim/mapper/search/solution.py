@@ -86,4 +86,5 @@ class Solution:
             ],
             stored=[[self.stored[t][m] for t in Tensor] for m in BUFFERS],
             banks=restriction.banks,
+            bank_counts=restriction.bank_counts,
         )

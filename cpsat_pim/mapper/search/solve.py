@@ -31,10 +31,11 @@ from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
 from cpsat_pim.mapper.space.banks import restrictions
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
+from cpsat_pim.mapping import BankCounts
 from cpsat_pim.mapping.constraints import check_constraints_fit
 from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
-from tables.bounds.shapes import OutOfTime
+from tables.bounds.shapes import OutOfTime, ShapeTable
 
 
 def solve_layer(
@@ -110,9 +111,7 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
     if check_constraints_fit(state.layer, state.request.constraints):
         return []
     try:
-        # What is soon built is built: without tables there are only the mappings that take no search.
-        latest = state.request.time_limit + state.parameters.table_seconds
-        state.tables = build_tables(state.layer, state.arch, lambda: state.is_stopped or state.seconds > latest)
+        state.tables |= _build_tables(state)
     except OutOfTime:
         _end_without_tables(state)
         return []
@@ -125,6 +124,22 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
         _construct_mappings(state)
     _search(state, searches, on_progress)
     return searches
+
+
+def _build_tables(state: SearchState) -> dict[BankCounts, list[ShapeTable]]:
+    """Return the shape tables of all numbers of banks that are searched.
+
+    Raises:
+        OutOfTime: they take too long. What is soon built is built: without tables there are only the mappings that take
+            no search.
+    """
+    latest = state.request.time_limit + state.parameters.table_seconds
+    counts = {restriction.bank_counts for restriction in _restrictions(state)}
+
+    def is_late() -> bool:
+        return state.is_stopped or state.seconds > latest
+
+    return {each: build_tables(state.layer, state.arch, is_late, each) for each in counts}
 
 
 def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnProgress) -> None:

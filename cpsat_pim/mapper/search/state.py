@@ -29,7 +29,7 @@ from cpsat_pim.mapper.search.returns_cut import ReturningTiles, returning_cuts
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solver import SolveResult, solve_master
 from cpsat_pim.mapper.space.restriction import Restriction
-from cpsat_pim.mapping import Banks, Mapping
+from cpsat_pim.mapping import BankCounts, Banks, Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints, check_constraints
 from cpsat_pim.workload import ConvWorkload
@@ -64,7 +64,8 @@ class SearchState:
         self.incumbents: deque[Completion] = deque(maxlen=self.parameters.incumbents_ranked)
         #: The least that any mapping costs, as far as is known at the start.
         self.known_bound = 0
-        self.tables: list[ShapeTable] = []
+        #: Shape tables of I, W, O, by how many banks each tensor has.
+        self.tables: defaultdict[BankCounts, list[ShapeTable]] = defaultdict(list)
         #: The bounds of all subspaces.
         self.spatial_bounds: list[SpatialBounds] = []
         self.counted_streams: StreamCache = {}
@@ -72,8 +73,10 @@ class SearchState:
         #: and those that keep a budget of energy.
         self.tile_enumerations: defaultdict[TileKey, TileEnumerations] = defaultdict(TileEnumerations)
         self.budget_enumerations: defaultdict[TileKey, TileEnumerations] = defaultdict(TileEnumerations)
-        #: Cuts, by the loop orders that constraints leave to a subspace and by the tensors that share a bank.
-        self._cut_pools: defaultdict[tuple[Order, Banks], CutPool] = defaultdict(lambda: CutPool(lambda: self.is_over))
+        #: Cuts, by the loop orders that constraints leave to a subspace and by the banks of the tensors.
+        self._cut_pools: defaultdict[tuple[Order, Banks, BankCounts], CutPool] = defaultdict(
+            lambda: CutPool(lambda: self.is_over)
+        )
         #: Extents inside the outer loops of merged solutions whose exact cost was above the master problem's bound.
         self.underestimated: list[tuple[int, ...]] = []
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
@@ -217,12 +220,12 @@ class SearchState:
 
     def cut_pool_of(self, restriction: Restriction) -> CutPool:
         """Return the cuts that hold in a subspace: those that were made under the same constraints of loop orders, for
-        the same tensors in a bank.
+        the same tensors in a bank and the same numbers of banks.
 
         A minimum over the orders that constraints leave may be too high for a subspace whose outer loops go by another
         level's name, and so by other constraints.
         """
-        return self._cut_pools[restriction.constraints.order, restriction.banks]
+        return self._cut_pools[restriction.constraints.order, restriction.banks, restriction.bank_counts]
 
     def add_early_cuts(self, master: MasterProblem, solutions: Iterable[Solution]) -> bool:
         """Add to a master problem the cuts of its solutions that need no completion (docs/solver.md, C13 and C14);

@@ -47,7 +47,7 @@ class SubspaceSearch:
         key = (self.subspace.is_aligned, restriction.constraints, restriction.most_fetched)
         self.tiles = TileBounds(
             self.spatial_bounds,
-            state.tables,
+            state.tables[restriction.bank_counts],
             state.tile_enumerations[key],
             self._count_tiles,
             lambda: state.is_over,

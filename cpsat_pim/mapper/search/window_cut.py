@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim, Level, Tensor
-from cpsat_pim.evaluate.cost import to_machine, to_shape
+from cpsat_pim.evaluate.cost import to_shape
 from cpsat_pim.mapper.model.master import MasterProblem
-from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.mapper.space.restriction import Restriction
 from tables.bounds.windows import window_rows
 from tables.nest import Ints
 
@@ -25,10 +24,10 @@ class WindowCut(NamedTuple):
     rows: Ints
 
     @classmethod
-    def of(cls, layer: ConvWorkload, arch: PIMArchitecture) -> "WindowCut":
-        """Return the cut of a layer on a machine."""
-        capacity = arch.usable_bytes_of(Level.ROW_BUFFER, Tensor.I)
-        return cls(window_rows(to_shape(layer), layer.input_bytes, to_machine(arch).dram, capacity))
+    def of(cls, restriction: Restriction) -> "WindowCut":
+        """Return the cut of a layer on a machine, with as many banks of I as the restriction says."""
+        layer, capacity = restriction.layer, restriction.arch.usable_bytes_of(Level.ROW_BUFFER, Tensor.I)
+        return cls(window_rows(to_shape(layer), layer.input_bytes, restriction.dram(Tensor.I), capacity))
 
     def add_to(self, master: MasterProblem) -> None:
         """Require of a master problem these rows, as often as windows are fetched again."""

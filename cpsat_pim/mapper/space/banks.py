@@ -1,4 +1,6 @@
-"""Which tensors share the banks of a node: the assignments that are searched (docs/model.md, section 5)."""
+"""Which tensors share the banks of a node, and how many each has: what is searched (docs/model.md, section 5)."""
+
+from itertools import product
 
 from attrs import evolve
 
@@ -7,9 +9,12 @@ from cpsat_pim.base.dims import Tensor
 from cpsat_pim.mapper.result import Budget
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
-from cpsat_pim.mapping import BANKS, OWN_BANKS, Banks
-from cpsat_pim.mapping.constraints import Constraints
+from cpsat_pim.mapping import BANKS, ONE_BANK, OWN_BANKS, BankCounts, Banks
+from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.workload import ConvWorkload
+
+#: `Mapping.banks` and `Mapping.bank_counts`.
+Assignment = tuple[Banks, BankCounts]
 
 
 def restrictions(
@@ -19,26 +24,29 @@ def restrictions(
     banks and, where tensors share a bank, for each that may be fetched by most loops.
     """
     found = [
-        Restriction(layer, arch, evolve(constraints, banks=banks), subspace, budget, most_fetched)
-        for banks in searched_banks(arch, constraints.banks)
+        Restriction(layer, arch, evolve(constraints, banks=banks, bank_counts=counts), subspace, budget, most_fetched)
+        for banks, counts in searched_banks(arch, constraints)
         for most_fetched in most_fetched_tensors(arch, banks)
         for subspace in Subspace
     ]
     return [restriction for restriction in found if not restriction.is_empty]
 
 
-def searched_banks(arch: PIMArchitecture, fixed: Banks | None = None) -> list[Banks]:
-    """Return the assignments of a machine that are searched: the fixed one, or those with as many parts as possible.
+def searched_banks(arch: PIMArchitecture, constraints: Constraints = FREE) -> list[Assignment]:
+    """Return the assignments of a machine that are searched: of those that the constraints leave, the ones that none
+    dominates (docs/solver.md, Bank counts). None if the node has too few banks for what they fix.
 
-    Any other assignment becomes one of these if a part is divided. That opens no row more, as each tensor is
-    interrupted at no other places, and banks then work side by side. That the *predicted* latency falls with it was
-    only enumerated, for tiny layers: the declared space leaves the others out. The fixed one is absent if the node has
-    too few banks for it.
+    Any other assignment becomes one of these if parts are divided or have twice the banks. That opens no row more: each
+    tensor is interrupted at no other places, and its rows stay open for longer. That the *predicted* latency falls with
+    it was only enumerated, for tiny layers: the declared space leaves the others out.
     """
-    if fixed is not None:
-        return [fixed] if part_count(fixed) <= (arch.node_banks or len(Tensor)) and _can_share(arch, fixed) else []
-    most = min(arch.node_banks or len(Tensor), len(Tensor))
-    return [banks for banks in BANKS.values() if part_count(banks) == most]
+    found = [
+        (banks, counts)
+        for banks in BANKS.values()
+        for counts in _counts(arch, banks, constraints)
+        if constraints.banks in (None, banks)
+    ]
+    return [one for one in found if not any(_dominates(other, one) for other in found)]
 
 
 def most_fetched_tensors(arch: PIMArchitecture, banks: Banks) -> list[Tensor | None]:
@@ -49,11 +57,26 @@ def most_fetched_tensors(arch: PIMArchitecture, banks: Banks) -> list[Tensor | N
     return [*shared] if shared and arch.page_policy == "open" else [None]
 
 
-def part_count(banks: Banks) -> int:
-    """Return the number of parts of an assignment: each takes one bank."""
-    return len(set(banks))
+def bank_total(banks: Banks, counts: BankCounts) -> int:
+    """Return the number of banks that all parts take together."""
+    return sum(dict(zip(banks, counts, strict=True)).values())
 
 
-def _can_share(arch: PIMArchitecture, banks: Banks) -> bool:
-    """Whether tensors of the machine may share banks, or each has its own anyway."""
-    return arch.node_banks is not None or banks == OWN_BANKS
+def _counts(arch: PIMArchitecture, banks: Banks, constraints: Constraints) -> list[BankCounts]:
+    """Return how many banks the tensors can have: powers of two, one bank where several tensors share it."""
+    wanted = constraints.bank_counts
+    if arch.node_banks is None:
+        return [ONE_BANK] if banks == OWN_BANKS and wanted in (None, ONE_BANK) else []
+    powers = [1 << bits for bits in range(arch.most_banks.bit_length())]
+    choices = product(*(powers if banks.count(part) == 1 else [1] for part in banks))
+    fitting = [(i, w, o) for i, w, o in choices if bank_total(banks, (i, w, o)) <= arch.node_banks]
+    return [counts for counts in fitting if wanted in (None, counts)]
+
+
+def _dominates(one: Assignment, other: Assignment) -> bool:
+    """Whether an assignment divides the parts of another one, or leaves them as they are, and gives no tensor fewer
+    banks.
+    """
+    (banks, counts), (coarse, fewer) = one, other
+    divides = all(coarse[t] == coarse[u] for t in Tensor for u in Tensor if banks[t] == banks[u])
+    return one != other and divides and all(n >= m for n, m in zip(counts, fewer, strict=True))

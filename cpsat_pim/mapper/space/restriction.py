@@ -20,14 +20,16 @@ import numpy as np
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
+from cpsat_pim.evaluate.cost import to_machine
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.mapper.space.candidates import LANES, PES
 from cpsat_pim.mapper.space.subspace import Subspace
-from cpsat_pim.mapping import OWN_BANKS, Mapping
+from cpsat_pim.mapping import OWN_BANKS, BankCounts, Mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.mapping.dataflow import Dataflow, possible_dataflows
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.spatial import Array, place_on_array
+from tables.dram import Dram, own_banks
 from tables.factors import divisors
 from tables.nest import Ints
 
@@ -59,6 +61,8 @@ class Restriction:
         self.layer, self.arch, self.constraints, self.budget, self.subspace = layer, arch, constraints, budget, subspace
         #: Which tensors share a bank; without a constraint none, which bounds all assignments from below.
         self.banks = constraints.banks or OWN_BANKS
+        #: How many banks each tensor has; where they are free as many as it can, which is a bound in the same way.
+        self.bank_counts: BankCounts = constraints.bank_counts or (arch.most_banks,) * 3
         #: The only tensor of a shared bank that more loops may fetch than any other one; None if it may be any.
         self.most_fetched = most_fetched
         self._merge_outer_loops()
@@ -93,6 +97,14 @@ class Restriction:
     def is_shared(self, t: Tensor) -> bool:
         """Whether another tensor shares t's bank."""
         return self.banks.count(self.banks[t]) > 1
+
+    def dram(self, t: Tensor) -> Dram:
+        """Return the geometry and the timing of t's banks."""
+        return own_banks(self.bank_counts[t], to_machine(self.arch).dram)
+
+    def part_bytes(self, t: Tensor) -> int | None:
+        """Return the bytes of the banks of t's part; None if tensors have banks of their own, as large as the DRAM."""
+        return self.arch.bank_bytes and self.bank_counts[t] * self.arch.bank_bytes
 
     def part(self, t: Tensor) -> list[Tensor]:
         """Return the tensors of t's bank, t among them."""

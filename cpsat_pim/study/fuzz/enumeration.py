@@ -15,6 +15,7 @@ from cpsat_pim.mapping.constraints import FREE, Constraints, check_constraints
 from cpsat_pim.study.fuzz.oracle import (
     Legality,
     bank_assignments,
+    bank_counts,
     input_blocks,
     may_store,
     residency_points,
@@ -24,7 +25,9 @@ from cpsat_pim.workload import ConvWorkload
 
 
 def every_mapping(layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints = FREE) -> Iterator[Mapping]:
-    """Yield every legal mapping: factorizations, orders, stored sets, residency points, layouts, blocks, banks."""
+    """Yield every legal mapping: factorizations, orders, stored sets, residency points, layouts, blocks, banks, and how
+    many of them.
+    """
     stores = [list(itertools.product(*(_storing(arch, constraints, m, t) for t in Tensor))) for m in BUFFERS]
     for factors in itertools.product(*(_factors(layer, constraints, d) for d in Dim)):
         rows = list(zip(*factors, strict=True))
@@ -36,18 +39,29 @@ def every_mapping(layer: ConvWorkload, arch: PIMArchitecture, constraints: Const
         for stored in itertools.product(*stores):
             draft = Mapping(temporal=temporal, spatial=spatial, order=orders[0], stored=stored)
             for h, w in input_blocks(layer, draft) if stored[Level.ROW_BUFFER][Tensor.I] else [(0, 0)]:
-                found = _in_every_order(layer, arch, attrs.evolve(draft, block_h=h, block_w=w), orders)
+                draft = attrs.evolve(draft, block_h=h, block_w=w)
+                found = _in_every_order(layer, arch, draft, orders, _banks(arch, constraints))
                 yield from (mapping for mapping in found if not check_constraints(mapping, constraints))
 
 
+def _banks(arch: PIMArchitecture, constraints: Constraints) -> list[tuple[tuple[int, int, int], tuple[int, ...]]]:
+    """Return all assignments to banks, with the numbers of banks that the constraints leave open."""
+    found = [(banks, counts) for banks in bank_assignments(arch) for counts in bank_counts(arch, banks)]
+    return [(banks, counts) for banks, counts in found if constraints.bank_counts in (None, counts)]
+
+
 def _in_every_order(
-    layer: ConvWorkload, arch: PIMArchitecture, draft: Mapping, orders: list[tuple[tuple[Dim, ...], ...]]
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    draft: Mapping,
+    orders: list[tuple[tuple[Dim, ...], ...]],
+    assignments: list[tuple[tuple[int, int, int], tuple[int, ...]]],
 ) -> Iterator[Mapping]:
     """Yield the legal mappings of a draft, with every order, residency point, assignment to banks and layout."""
     for order in orders:
         for outside in _every_point(draft, order) if arch.uneven_residency else [EVEN]:
-            for banks in bank_assignments(arch):
-                ordered = attrs.evolve(draft, order=order, outside=outside, banks=banks)
+            for banks, counts in assignments:
+                ordered = attrs.evolve(draft, order=order, outside=outside, banks=banks, bank_counts=counts)
                 if Legality(layer, arch, ordered).is_legal():
                     for layout in itertools.product(range(2), repeat=len(Tensor)):
                         yield attrs.evolve(ordered, layout=layout)

@@ -262,6 +262,16 @@ def test_dataflow_without_its_dims_is_a_conflict() -> None:
     check_shown(oracle, conflict)
 
 
+def test_fixed_bank_counts_conflict_with_the_banks_of_the_node() -> None:
+    """8 + 4 + 4 banks are not on a node of eight; either the node has twice as many, or the counts are free."""
+    arch = attrs.evolve(PIMArchitecture(), node_banks=8)
+    oracle = oracle_of(arch, constraints=Constraints(bank_counts=(8, 4, 4)))
+    conflict = find_conflict(oracle)
+    assert conflict is not None
+    assert "bank_counts" in names(conflict)
+    check_shown(oracle, conflict)
+
+
 def test_stop_leaves_what_is_known() -> None:
     """Asked to stop, nothing is solved; what the smallest mappings prove is reported, and no more."""
     stop = threading.Event()

@@ -19,7 +19,7 @@ from cpsat_pim.mapper.search.solve import _find_any_mapping
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapper.space.subspace import Subspace
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import BankCounts, Mapping
 from cpsat_pim.mapping.check import check_mapping
 from tables.bounds.shapes import OutOfTime
 from tests.cross.test_solver_against_enumeration import CASES
@@ -233,7 +233,7 @@ def test_without_tables_there_is_a_mapping_and_a_bound(kind: str, monkeypatch: p
     optimum = solve_layer(layer, arch, request)
     asked: list[bool] = []
 
-    def give_up(layer: ConvWorkload, arch: PIMArchitecture, is_over: Callable[[], bool]) -> None:
+    def give_up(layer: ConvWorkload, arch: PIMArchitecture, is_over: Callable[[], bool], counts: BankCounts) -> None:
         asked.append(is_over())
         raise OutOfTime
 

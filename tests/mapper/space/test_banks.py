@@ -10,6 +10,7 @@ from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import BANKS, OWN_BANKS, banks_text
 from cpsat_pim.mapping.constraints import Constraints
+from cpsat_pim.study.fuzz.oracle import bank_assignments, bank_counts
 from cpsat_pim.workload import ConvWorkload
 
 ONE_BANK = PIMArchitecture(node_banks=1)
@@ -28,16 +29,60 @@ ONE_BANK = PIMArchitecture(node_banks=1)
 def test_as_many_parts_as_banks_are_searched(node_banks: int | None, searched: list[str]) -> None:
     """At most three; without `node_banks` each tensor has banks of its own."""
     found = searched_banks(attrs.evolve(ONE_BANK, node_banks=node_banks))
-    assert [banks_text(banks) for banks in found] == searched
+    assert [banks_text(banks) for banks, _ in found] == searched
+    assert {counts for _, counts in found} == {(1, 1, 1)}
 
 
 def test_a_fixed_assignment_is_searched_if_there_are_the_banks() -> None:
     """Also one with fewer parts than banks; none is shared without `node_banks`."""
     two = attrs.evolve(ONE_BANK, node_banks=2)
-    assert searched_banks(two, BANKS["IWO"]) == [BANKS["IWO"]]
-    assert searched_banks(two, OWN_BANKS) == []
-    assert searched_banks(PIMArchitecture(), OWN_BANKS) == [OWN_BANKS]
-    assert searched_banks(PIMArchitecture(), BANKS["IW|O"]) == []
+    shared, own, partly = (Constraints(banks=BANKS[text]) for text in ("IWO", "I|W|O", "IW|O"))
+    assert searched_banks(two, shared) == [(BANKS["IWO"], (1, 1, 1))]
+    assert searched_banks(two, own) == []
+    assert searched_banks(PIMArchitecture(), own) == [(OWN_BANKS, (1, 1, 1))]
+    assert searched_banks(PIMArchitecture(), partly) == []
+
+
+@pytest.mark.parametrize(
+    ("node_banks", "searched"),
+    [
+        (None, {"I|W|O 1 1 1"}),
+        (1, {"IWO 1 1 1"}),
+        (2, {"IW|O 1 1 1", "IO|W 1 1 1", "I|WO 1 1 1"}),
+        # One tensor with two banks beside a shared one is not among three parts of one bank.
+        (3, {"I|W|O 1 1 1", "IW|O 1 1 2", "IO|W 1 2 1", "I|WO 2 1 1"}),
+        (4, {"I|W|O 2 1 1", "I|W|O 1 2 1", "I|W|O 1 1 2"}),
+        (8, {"I|W|O 4 2 2", "I|W|O 2 4 2", "I|W|O 2 2 4"}),
+        (16, {"I|W|O 8 4 4", "I|W|O 4 8 4", "I|W|O 4 4 8"}),
+    ],
+)
+def test_bank_counts_that_none_dominates_are_searched(node_banks: int | None, searched: set[str]) -> None:
+    """Of a power of two one tensor has half, the others a quarter each."""
+    found = searched_banks(attrs.evolve(ONE_BANK, node_banks=node_banks), Constraints(bank_counts=None))
+    assert {f"{banks_text(banks)} {' '.join(map(str, counts))}" for banks, counts in found} == searched
+
+
+@pytest.mark.parametrize("node_banks", range(1, 18))
+def test_every_assignment_becomes_one_that_is_searched(node_banks: int) -> None:
+    """By dividing parts and doubling banks, one at a time, within the banks of the node at the end."""
+    arch = attrs.evolve(ONE_BANK, node_banks=node_banks)
+    searched = searched_banks(arch, Constraints(bank_counts=None))
+    for banks in bank_assignments(arch):
+        for counts in bank_counts(arch, banks):
+            assert any(
+                all(banks[t] == banks[u] for t in range(3) for u in range(3) if finer[t] == finer[u])
+                and all(more % few == 0 for more, few in zip(most, counts, strict=True))
+                for finer, most in searched
+            )
+
+
+def test_fixed_bank_counts_are_searched_if_there_are_the_banks() -> None:
+    """With every assignment that leaves a part of several tensors one bank."""
+    eight = attrs.evolve(ONE_BANK, node_banks=8)
+    assert searched_banks(eight, Constraints(bank_counts=(4, 2, 2))) == [(OWN_BANKS, (4, 2, 2))]
+    assert searched_banks(eight, Constraints(bank_counts=(4, 4, 2))) == []
+    three = attrs.evolve(ONE_BANK, node_banks=3)
+    assert searched_banks(three, Constraints(bank_counts=(1, 1, 2))) == [(BANKS["IW|O"], (1, 1, 2))]
 
 
 def test_one_tensor_of_a_shared_bank_may_be_fetched_most() -> None:

@@ -39,7 +39,7 @@ def opened(t: int, loops: tuple[int, ...], order: tuple[int, ...], layout: int, 
 def layer_of(block: int, filled: int) -> np.ndarray:
     """Return a layer whose elements have `block` bytes, one in each block, and fill `filled` rows."""
     layer = np.zeros(1, LAYER)
-    layer["widths"], layer["min_rows"] = block, filled
+    layer["widths"], layer["min_rows"], layer["banks"] = block, filled, 1
     return layer
 
 
