@@ -30,11 +30,12 @@ class ReturningTiles(NamedTuple):
         if returning.stream is None or not value(returning.stream.where) or not dram.is_open or dram.banks > 1:
             return
         extents, passes = streams.scans[Tensor.O].extents, value(streams.passes[Tensor.O])
-        layout, tile = value(returning.stream.layout), tuple(value(extents.get(d, 1)) for d in Dim)
+        own = RELEVANT[Tensor.O]
+        layout, tile = value(returning.stream.layout), tuple(value(extents.get(d, 1)) if d in own else 1 for d in Dim)
         boxes: dict[Level | None, tuple[int, ...]] = {None: tile}
         for level, sweep in returning.sweeps.items():
             if value(sweep.where) and value(sweep.passes) == passes:
-                boxes[level] = tuple(value(x) if d in RELEVANT[Tensor.O] else 1 for d, x in sweep.box.items())
+                boxes[level] = tuple(value(sweep.box[d]) if d in own else 1 for d in Dim)
         shape, width = solution.master.v.shape, solution.master.layer.psum_bytes
         for m, box in boxes.items():
             if any(e % s for s, e in zip(tile, box, strict=True)):
@@ -56,7 +57,7 @@ class ReturningTiles(NamedTuple):
             return
         others = [b.negated(returning.stream.where), b.differs(returning.stream.layout, self.layout)]
         others += [b.differs(streams.passes[t], self.passes)]
-        others += [b.differs(x, self.tile[d]) for d, x in streams.scans[t].extents.items()]
+        others += [b.differs(x, self.tile[d]) for d, x in streams.scans[t].extents.items() if d in RELEVANT[t]]
         if self.level is not None:
             sweep = returning.sweeps[self.level]
             others += [b.negated(sweep.where), b.differs(sweep.passes, self.passes)]
