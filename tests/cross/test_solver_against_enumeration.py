@@ -116,8 +116,12 @@ UNEVEN = {
 }
 
 
-#: Spaces of more than 15,000 mappings.
-LARGE = ("convolution", "no multicast, no reduction", "product, bypass free")
+#: Spaces of more than 15,000 mappings, and those that take longest of the others.
+LONG = (
+    *("convolution", "no multicast, no reduction", "product, bypass free"),
+    *("strided", "closed pages, two rows of outputs", "separate, product", "groups, two banks"),
+)
+LONG_UNEVEN = ("groups", "all in the buffer", "no multicast, no reduction")
 
 
 @cache
@@ -138,7 +142,7 @@ def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
     assert solved.objective_value == solved.bound == least
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in LARGE else c for c in CASES])
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in LONG else c for c in CASES])
 def test_optimum_is_the_least_predicted_cost(case: str) -> None:
     """For latency and blends; if time runs out, the bound is valid for the whole space."""
     layer, arch = CASES[case]
@@ -152,7 +156,7 @@ def test_optimum_is_the_least_predicted_cost(case: str) -> None:
             assert solved.objective_value == least
 
 
-@pytest.mark.parametrize("case", UNEVEN)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in LONG_UNEVEN else c for c in UNEVEN])
 def test_optimum_is_the_least_of_uneven_mappings_too(case: str) -> None:
     """With tiles that may cover only some loops of their level, for any objective."""
     layer, arch = UNEVEN[case]

@@ -27,6 +27,7 @@ def _ray(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="needs the extra ray")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_ray")
 def test_ray_answers_the_same_jobs(write_plan: WritePlan) -> None:
     """Done, raised and killed: the last one is tried twice, and all others go on."""
