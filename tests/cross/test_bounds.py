@@ -229,7 +229,7 @@ def merged_loops(mapping: Mapping) -> Mapping:
 def has(master: MasterProblem, mapping: Mapping) -> bool:
     """Return whether a master problem contains a mapping."""
     fix(master.b, master.v, mapping)
-    reply = solve_master(master, SolveRequest(objective=master.objective), threading.Event(), 60, first=True)
+    reply = solve_master(master, SolveRequest(objective=master.objective), threading.Event(), 300, first=True)
     assert reply.status != cp_model.UNKNOWN
     return reply.status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
 
