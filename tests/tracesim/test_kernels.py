@@ -164,7 +164,7 @@ def test_last_run_ends_with_its_data(kernel: Callable[..., Any]) -> None:
 def test_access_column_opens_rows_and_counts(kernel: Callable[..., Any]) -> None:
     """Bytes 5, 8, 40 in columns of 4, rows of 16, 2 banks: columns 1, 2 of row 0 and one of row 2, the same bank."""
     bank, open_rows = new_record(BANK), np.array([-1, -1])
-    bank.row_bytes, bank.column_bytes, bank.timing[:] = 16, 4, TIMING
+    bank.row_bytes, bank.column_bytes, bank.banks, bank.timing[:] = 16, 4, 2, TIMING
     assert [kernel(bank, open_rows, address) for address in (5, 8, 40)] == [8, 12, 44]
     assert (bank.columns, bank.activations, bank.run_columns) == (3, 2, 1)
     assert open_rows.tolist() == [2, -1]
