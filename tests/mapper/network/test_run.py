@@ -226,7 +226,7 @@ def test_interrupt_while_workers_start_is_a_stop(way: str, monkeypatch: pytest.M
     solved = solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(jobs=2))
     assert (len(workers), solved.interrupted) == (2, True)
     assert way == "fork" or solved.layers == ()
-    assert all(layer.mapping is not None for layer in solved.layers)
+    assert all(layer.solved.mapping is not None for layer in solved.layers)
 
 
 def test_worker_that_is_killed_takes_no_other_answer_along(tmp_path: Path) -> None:
