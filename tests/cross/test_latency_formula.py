@@ -38,6 +38,7 @@ def to_nest(nest: tracesim.Nest, placement: tracesim.Placement, spatial_reductio
         width_bytes=tuple(nest.width_bytes.tolist()),
         spatial_reduction=spatial_reduction,
         outside=tuple(map(tuple, outside)),
+        bank_counts=tuple(placement.bank_counts.tolist()),
     )
 
 
