@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.bounds.passes import MAX_ORDERS, Loop, loop_orders, steps_of, tile_steps_of
+from tables.bounds.passes import MAX_ORDERS, Loop, loop_orders, steps_of, tile_scan
 from tables.counts.scans import (
     EXTRA,
     FINAL,
@@ -21,16 +21,12 @@ from tables.counts.scans import (
     LAST_ROW,
     ROWS,
     TOUCHED,
-    axis_box,
-    axis_strides,
-    box_scan,
     measure,
-    step_bytes,
 )
 from tables.dram import Dram, period
 from tables.factors import primes_of
 from tables.jit import njit
-from tables.nest import AXES, IRRELEVANT, Ints, LayerShape
+from tables.nest import IRRELEVANT, Ints, LayerShape
 from tables.reduce import product
 
 #: The most scans that are looked at: a tenth of a second.
@@ -53,12 +49,9 @@ def held_runs(
     `tile`, `box`: extents of a scan and of a box in R S P Q C K N G; these of t's dims divide the bound, and those the
     box. `width`: bytes of an element. One bank, rows left open. Nothing is bounded where that would take long.
     """
-    strides, _ = axis_strides(shape, t, AXES[t][layout], width)
-    sides = np.array([int(axis_box(shape, t, np.array([tile]), axis)[0]) for axis in AXES[t][layout]])
-    scan = box_scan(sides, np.array(list(strides.values())), width)
+    scan, tile_steps = tile_scan(shape, t, width, layout, tile)
     dims = [d for d in range(8) if d not in IRRELEVANT[t]]
-    tile_steps = tile_steps_of(shape, t, strides, tile)
-    box_steps = {d: box[d] * step_bytes(shape, t, strides, d) for d in dims}
+    box_steps = {d: box[d] // tile[d] * tile_steps[d] for d in dims}
     unit = math.gcd(dram.row_bytes, *scan.strides.tolist(), *tile_steps.values(), *box_steps.values())
     times = np.zeros(dram.row_bytes // unit, np.int64)  # boxes that begin at each place in a row
     times[0] = 1

@@ -108,6 +108,14 @@ def _sequences(shape: LayerShape, t: int, tile: tuple[int, ...], passes: int,
     return [order for order in orders if not order or order[-1].d is not None]
 
 
+def tile_scan(shape: LayerShape, t: int, width: int, layout: int, tile: tuple[int, ...]) -> tuple[Scan, dict[int, int]]:
+    """Return the scan of a tile with extents in R S P Q C K N G, and the bytes from one to the next along each dim."""
+    axes = AXES[t][layout]
+    strides, _ = axis_strides(shape, t, axes, width)
+    box = np.array([axis_box(shape, t, np.array([tile]), a)[0] for a in axes], np.int64)
+    return box_scan(box, np.array(list(strides.values())), width), tile_steps_of(shape, t, strides, tile)
+
+
 def tile_steps_of(shape: LayerShape, t: int, strides: dict[int, int], tile: tuple[int, ...]) -> dict[int, int]:
     """Return the bytes from one tile to the next along each relevant dim."""
     return {d: tile[d] * step_bytes(shape, t, strides, d) for d in range(8) if d not in IRRELEVANT[t]}
@@ -134,11 +142,7 @@ def loop_orders(loops: Counter[Loop]) -> Iterator[tuple[Loop, ...]]:
 def _min_over_sequences(shape: LayerShape, t: int, width: int, dram: Dram, layout: int, tile: tuple[int, ...],
            sequences: list[tuple[Loop, ...]], trips: Ints) -> int:  # fmt: skip
     """Return the fewest row activations over some sequences of loops, in one layout."""
-    axes = AXES[t][layout]
-    strides, _ = axis_strides(shape, t, axes, width)
-    box = np.array([axis_box(shape, t, np.array([tile]), a)[0] for a in axes], np.int64)
-    scan = box_scan(box, np.array(list(strides.values())), width)
-    tile_steps = tile_steps_of(shape, t, strides, tile)
+    scan, tile_steps = tile_scan(shape, t, width, layout, tile)
     steps = np.array([steps_of(sequence, tile_steps) for sequence in sequences], np.int64).reshape(trips.shape)
     # Which bank is closed does not matter.
     return int(_fewest(scan, trips, steps, dram if dram.is_open else dram._replace(banks=1)))

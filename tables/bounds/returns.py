@@ -19,21 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.bounds.passes import Loop, tile_steps_of
-from tables.counts.scans import (
-    EXTRA,
-    FINAL,
-    INITIAL,
-    LAST_ROW,
-    ROWS,
-    axis_box,
-    axis_strides,
-    box_scan,
-    measure,
-)
+from tables.bounds.passes import Loop, tile_scan
+from tables.counts.scans import EXTRA, FINAL, INITIAL, LAST_ROW, ROWS, measure
 from tables.dram import Dram, period
 from tables.factors import primes_of
-from tables.nest import AXES, IRRELEVANT, Ints, LayerShape, O
+from tables.nest import IRRELEVANT, Ints, LayerShape, O
 
 #: The most changes of tiles that are looked at: about a second.
 _MOST_CHANGES = 20_000_000
@@ -78,11 +68,8 @@ class _Changes:
     def __init__(
         self, shape: LayerShape, width: int, dram: Dram, layout: int, tile: tuple[int, ...], box: tuple[int, ...]
     ) -> None:
-        self.dram, axes = dram, AXES[O][layout]
-        strides, _ = axis_strides(shape, O, axes, width)
-        sides = np.array([int(axis_box(shape, O, np.array([tile]), axis)[0]) for axis in axes])
-        scan = box_scan(sides, np.array(list(strides.values())), width)
-        self.steps = tile_steps_of(shape, O, strides, tile)
+        self.dram = dram
+        scan, self.steps = tile_scan(shape, O, width, layout, tile)
         self.trips = {d: shape.bounds[d] // tile[d] for d in range(8) if d not in IRRELEVANT[O]}
         self.inmost = {d: box[d] // tile[d] for d in self.trips}
         self.unit = math.gcd(dram.row_bytes, *scan.strides.tolist(), *self.steps.values())

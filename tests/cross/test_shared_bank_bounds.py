@@ -7,6 +7,7 @@ to B19, C13). `test_bounds.contains` also limits each stream to the exact one, s
 import itertools
 import random
 import threading
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 import numpy as np
@@ -23,6 +24,7 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.held_cut import HeldScans
 from cpsat_pim.mapper.search.returns_cut import ReturningTiles
+from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solver import solve_master
 from cpsat_pim.mapping import OWN_BANKS, Mapping
 from cpsat_pim.mapping.check import check_mapping
@@ -102,35 +104,37 @@ def rows_of_boxes(layer: ConvWorkload, extents: dict[int, int], layout: int, row
 @pytest.mark.parametrize("name", ["matrix", "1x1", "3x3"])
 def test_cuts_of_held_tiles_hold_for_the_mapping_that_they_are_made_from(name: str) -> None:
     """The MACs draw the weights from the only bank. No cut asks for more rows or cycles than the exact ones (C13)."""
-    layer, arch, objective = LAYERS[name], machine(64, 1), Objective.named("latency")
-    rng, tables, made = random.Random(f"held {name}"), build_tables(layer, arch), 0
-    for _ in range(20):
-        drafted = draw_mapping(layer, arch, rng)
-        mapping = attrs.evolve(drafted, stored=[(i, False, o) for i, _, o in drafted.stored])
-        subspace = subspace_of(mapping)
-        if subspace is None or check_mapping(layer, arch, mapping):
-            continue
-        master, request = master_of(layer, arch, objective, tables, mapping), SolveRequest(objective=objective)
-        for solution in solve_master(master, request, threading.Event(), 60, first=True).solutions[:1]:
-            for t, u in master.streams.held:
-                if (cut := HeldScans.of(solution, t, u)) is not None:
-                    made += cut.least.activations > 0
-                    cut.add_to(master)
-        hold_streams(master, layer, arch, mapping)
-        assert solve_master(master, request, threading.Event(), 60, first=True).solutions
-    assert made > 3
+
+    def held(solution: Solution) -> Iterator[HeldScans]:
+        for t, u in solution.master.streams.held:
+            if (cut := HeldScans.of(solution, t, u)) is not None:
+                yield cut
+
+    cuts_hold(name, held, drawn=True)
 
 
 @pytest.mark.parametrize("name", ["matrix", "1x1", "3x3"])
 def test_cuts_of_returning_tiles_hold_for_the_mapping_that_they_are_made_from(name: str) -> None:
     """Outputs come back to the only bank. No cut asks for more rows or cycles than the exact ones (C14)."""
+    cuts_hold(name, ReturningTiles.all_of, drawn=False)
+
+
+def cuts_hold(name: str, cuts: Callable[[Solution], Iterable[HeldScans | ReturningTiles]], drawn: bool) -> None:
+    """Add the cuts of random mappings to their master problems; more than three of them ask for rows.
+
+    `drawn`: the MACs take the weights from the DRAM.
+    """
     layer, arch, objective = LAYERS[name], machine(64, 1), Objective.named("latency")
-    rng, tables, made = random.Random(f"returning {name}"), build_tables(layer, arch), 0
+    rng, tables, made = random.Random(f"{name} {drawn}"), build_tables(layer, arch), 0
     for _ in range(20):
         mapping = draw_mapping(layer, arch, rng)
+        if drawn:
+            mapping = attrs.evolve(mapping, stored=[(i, False, o) for i, _, o in mapping.stored])
+        if subspace_of(mapping) is None or check_mapping(layer, arch, mapping):
+            continue
         master, request = master_of(layer, arch, objective, tables, mapping), SolveRequest(objective=objective)
         for solution in solve_master(master, request, threading.Event(), 60, first=True).solutions[:1]:
-            for cut in ReturningTiles.all_of(solution):
+            for cut in cuts(solution):
                 made += cut.least.activations > 0
                 cut.add_to(master)
         hold_streams(master, layer, arch, mapping)
