@@ -49,6 +49,12 @@ def last_run_excess(dram: Dram) -> int:
 
 
 @njit
+def row_miss(dram: Dram) -> int:
+    """Return the least cycles that a row activation adds to a stream, beside its columns (Eq. 33)."""
+    return dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP
+
+
+@njit
 def block_address(block: int, block_bytes: int, dram: Dram) -> int:
     """Return a row-aligned block's first byte (Eq. 52-56, except that a block that fits a row never straddles two)."""
     if block_bytes <= dram.row_bytes:

@@ -23,7 +23,7 @@ from tables.counts.scans import (
     no_parts,
     with_banks,
 )
-from tables.dram import Dram, last_run, period, recurrence
+from tables.dram import Dram, last_run, period, recurrence, row_miss
 from tables.factors import log2_of, quotient
 from tables.jit import njit
 from tables.nest import Ints
@@ -175,7 +175,7 @@ def _count(steps: Ints, unit: int, first: Ints, stop: Ints, copies: int, shift: 
         _visit_rows(bases, scans, inner, ways, measured[:, LAST_ROW].copy(), times, begun, left)
     else:
         _visit_banks(bases, scans, inner, ways, measured, dram.banks, times, begun, left)
-    miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
+    miss = max(row_miss(dram), period(1, dram) - dram.tCCD)
     for m in range(len(measured)):
         if times[m]:
             scan, of_all = measured[m], copies * times[m]
@@ -280,6 +280,6 @@ def _later_scan_cycles(measured: Ints, row: int, ends: Ints, dram: Dram) -> tupl
         lowest, highest = measured[bank], measured[bank + dram.banks]
         found += ends[row + lowest] > (lowest == highest)
         left += lowest == highest
-    columns, miss = dram.tCCD * measured[TOUCHED], dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP
+    columns, miss = dram.tCCD * measured[TOUCHED], row_miss(dram)
     opened = measured[ROWS]
     return int(columns + (opened - found) * miss), int(columns + (opened - left) * miss)

@@ -8,6 +8,7 @@ import math
 from typing import NamedTuple
 
 from tables.counts.accesses import READ, WRITE, accesses, fetches
+from tables.counts.link import link_wait
 from tables.counts.on_chip import (
     Machine,
     array_timing,
@@ -120,13 +121,13 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
             alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t)
             terms[name] = max(terms[name], alone + (start if t == O else end))
     banks = bank_cycles(nest, streams)
+    links = {bank_name(tensors): (tensors, cycles) for tensors, cycles in banks.items() if len(tensors) > 1}
     if machine.is_bus_shared:
-        link = sum(banks.values()) + min(_residence(nest, t) for t in (I, W, O))
-        terms["dram_bus"] = max(link, _exposed_link(nest, machine, (I, W, O), streams))
-    for tensors, cycles in banks.items():
-        if len(tensors) > 1:
-            link = cycles + min(_residence(nest, t) for t in tensors)
-            terms[bank_name(tensors)] = max(link, _exposed_link(nest, machine, tensors, streams))
+        links["dram_bus"] = (I, W, O), sum(banks.values())
+    for name, (tensors, cycles) in links.items():
+        busy = cycles + min(_residence(nest, t) for t in tensors)
+        waiting = start + compute + link_wait(nest, machine, tensors, streams) + end
+        terms[name] = max(busy, _exposed_link(nest, machine, tensors, streams), waiting)
     return terms | {name: start + busy + end for name, busy in moves.items()}
 
 

@@ -153,6 +153,37 @@ class Formula:
         alone = [t for t in range(3) if len(self.levels(t)) == 2 and not doubles.get(self.levels(t)[0])]
         return self.steps_term() + sum(self.walked.times[t][-1] for t in alone)
 
+    def link_wait(self) -> int:
+        """The largest wait(u) of the tensors that share the bus."""
+        firsts = [self.levels(t)[0] for t in range(3)]
+        if MACS in firsts:
+            return 0
+        tiles = [self.n(t, first) for t, first in enumerate(firsts)]
+        often = [t for t in range(3) if tiles[t] == max(tiles)]
+        return max([0, *(self.loads_but_edge(u) - tiles[u] * self.hidden(u, often) for u in {0, 1, 2} - {*often})])
+
+    def loads_but_edge(self, u: int) -> int:
+        """L(u): a column delay a column and a row miss an activation, without the first load, of O the last one."""
+        rcd, rp, _, _, rtp, ccd, rl, bl = map(int, self.device.timing)
+        times, miss = self.walked.times[u], rcd + rtp + rp - ccd
+        edge = times[-1] - times[-2] if u == O else times[1]
+        taken = ccd * self.walked.columns[u] + miss * self.walked.activations[u]
+        return taken - edge + min(0, rl + bl // 2 - rtp - rp)
+
+    def hidden(self, u: int, often: list[int]) -> int:
+        """hide(u): what hides a load of u."""
+        t, bytes_each = (
+            often[0],
+            [len(scans[0]) * self.walked.width(t, DRAM) for t, scans in enumerate(self.walked.scans)],
+        )
+        columns = sum(-(-bytes_each[v] // self.device.column_bytes) for v in often)
+        first, *inner = self.levels(t)
+        spare = max(0, self.steps_term() // self.n(t, first) - int(self.device.timing[5]) * columns)
+        if O in (u, *often):
+            return spare
+        behind = sum(self.steps_term() // self.n(t, level) for level in inner if level != MACS)
+        return (2 if u == I else 1) * spare + 2 * behind
+
     # -- DRAM streams -------------------------------------------------------------------------------------------
 
     def hides(self, t: int) -> int | None:
@@ -232,5 +263,7 @@ class Formula:
                 alone = streams[t] + self.row_buffer_use(t) + (start if t == O else end)
                 terms[f"dram_{name}"] = max(terms[f"dram_{name}"], alone)
         if is_shared:
-            terms["dram_bus"] = max(sum(streams) + min(map(self.residence, range(3))), self.exposed_link())
+            waiting = start + self.steps_term() + self.link_wait() + end
+            busy = sum(streams) + min(map(self.residence, range(3)))
+            terms["dram_bus"] = max(busy, self.exposed_link(), waiting)
         return terms | {name: start + busy + end for name, busy in self.busy().items()}

@@ -1,0 +1,53 @@
+"""Waits for a link over which several tensors are loaded in the order of the steps.
+
+docs/model.md, section 7, gives the whole formula; the symbols in the docstrings are its symbols.
+"""
+
+import math
+
+from tables.counts.accesses import fetches
+from tables.counts.on_chip import Machine, compute_cycles
+from tables.counts.walk import StreamCounts
+from tables.dram import last_run_excess, row_miss
+from tables.nest import AXES, DRAM, MACS, I, Nest, O, axis_set
+
+
+def link_wait(
+    nest: Nest, machine: Machine, tensors: tuple[int, ...], streams: tuple[StreamCounts, StreamCounts, StreamCounts]
+) -> int:
+    """Return the largest wait(u) of the tensors of a link: cycles that the array waits at least for its loads."""
+    if any(nest.consumers(t)[0] == MACS for t in tensors):
+        return 0
+    tiles = {t: fetches(nest, t, nest.consumers(t)[0]) for t in tensors}
+    often = [t for t in tensors if tiles[t] == max(tiles.values())]
+    waits = [
+        _loads_but_edge(machine, u, streams[u]) - tiles[u] * _hidden(nest, machine, u, often)
+        for u in tensors
+        if u not in often
+    ]
+    return max([0, *waits])
+
+
+def _loads_but_edge(machine: Machine, u: int, stream: StreamCounts) -> int:
+    """Return the least cycles of the link for all loads of u but the first one, of O but the last one."""
+    dram, edge = machine.dram, stream.last_cycles if u == O else stream.first_cycles
+    return dram.tCCD * stream.columns + row_miss(dram) * stream.activations - edge + min(0, last_run_excess(dram))
+
+
+def _hidden(nest: Nest, machine: Machine, u: int, often: list[int]) -> int:
+    """Return hide(u): the most cycles of one load of u that computation hides, as the tensors loaded `often` let it."""
+    compute, (t, *_) = compute_cycles(nest, machine), often
+    work = compute // fetches(nest, t, nest.consumers(t)[0])
+    spare = max(0, work - sum(_least_load(nest, machine, v, u) for v in often))
+    if O in (u, *often):
+        return spare
+    behind = sum(compute // fetches(nest, t, level) for level in nest.consumers(t)[1:-1])
+    return (2 if u == I else 1) * spare + 2 * behind
+
+
+def _least_load(nest: Nest, machine: Machine, t: int, u: int) -> int:
+    """Return least(t): cycles of the link for a load of t behind one of u; in the same bank it opens a row."""
+    consumer, dram = nest.consumers(t)[0], machine.dram
+    elements = math.prod(axis_set(nest, t, consumer, a).size for a in AXES[t][0])
+    columns = -(-elements * nest.width(t, DRAM) // dram.column_bytes)
+    return dram.tCCD * columns + (row_miss(dram) if u in nest.sharing(t) else 0)

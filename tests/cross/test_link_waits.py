@@ -1,0 +1,90 @@
+"""Waits for a link that tensors share (docs/model.md, section 7): never above the walk, and close to it where they are
+long.
+"""
+
+import math
+from pathlib import Path
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpsat_pim import PIMArchitecture
+from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import to_machine, to_nest
+from cpsat_pim.mapping import BANKS, Mapping
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import read_network
+from tables.counts.cost import exact_cost
+from tables.counts.latency import exact_latency
+from tables.counts.link import link_wait
+from tables.counts.on_chip import compute_cycles
+from tests.cross.cases import Case, points
+
+DIMS = (Dim.R, Dim.P, Dim.Q, Dim.C, Dim.K)
+#: Where a tensor is stored: in the PEs, in the global buffer, or in both.
+PLACES = [(True, False, False), (False, True, False), (True, True, False)]
+
+
+@st.composite
+def cases_of_one_link(draw: st.DrawFn) -> Case:
+    """Draw a mapping with tiles of all sizes, of tensors that are stored on chip and share a bank or a bus."""
+    factors = st.sampled_from((1, 1, 2, 3, 4, 8))
+    temporal = [[draw(factors) if d in DIMS and m != Level.ROW_BUFFER else 1 for d in Dim] for m in Level]
+    spatial = [[1] * 8, [1] * 8, [1, 1, 1, 1, 2, 2, 1, 1]]
+    while math.prod(map(math.prod, temporal)) > 40_000:
+        m, d = max(((m, d) for m in Level for d in DIMS), key=lambda place: temporal[place[0]][place[1]])
+        temporal[m][d] = 1
+    bounds = [math.prod(row[d] for row in (*temporal, *spatial)) for d in Dim]
+    widths = dict.fromkeys(("input_bytes", "weight_bytes", "output_bytes", "psum_bytes"), draw(st.sampled_from((1, 2))))
+    layer = ConvWorkload(name="drawn", **dict(zip("RSPQCKNG", bounds, strict=True)), **widths)
+    of_tensors = [draw(st.sampled_from(PLACES)) for _ in Tensor]
+    mapping = Mapping(
+        temporal=temporal,
+        spatial=spatial,
+        order=[draw(st.permutations([d for d in Dim if temporal[m][d] > 1])) for m in Level],
+        stored=[[of_tensors[t][m] for t in Tensor] for m in range(3)],
+        layout=draw(st.tuples(*[st.integers(0, 1)] * 3)),
+        banks=BANKS[draw(st.sampled_from(("IWO", "IO|W", "I|WO", "IW|O")))],
+    )
+    mapping = attrs.evolve(mapping, outside=draw(points(mapping)))
+    arch = PIMArchitecture()
+    pe, buffer, row, dram = arch.hierarchy
+    slots = [attrs.evolve(level, double_buffered=draw(st.booleans())) for level in (pe, buffer)]
+    hierarchy = (*slots, row, attrs.evolve(dram, num_banks=1))
+    return Case(layer=layer, arch=attrs.evolve(arch, hierarchy=hierarchy, shared_data_bus=draw(st.booleans())),
+                mapping=mapping)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(cases_of_one_link())
+def test_array_waits_no_longer_for_a_link_than_the_walk_says(case: Case) -> None:
+    """In each part, and on the bus: the array's cycles and the wait follow each other."""
+    nest, machine = to_nest(case.layer, case.mapping, case.arch.spatial_reduction), to_machine(case.arch)
+    streams, walk = exact_cost(nest, machine).streams, exact_latency(nest, machine)
+    parts = [tuple(t for t in Tensor if nest.part[t] == part) for part in set(nest.part)]
+    for tensors in [*parts, *[tuple(Tensor)] * machine.is_bus_shared]:
+        assert compute_cycles(nest, machine) + link_wait(nest, machine, tensors, streams) <= walk
+
+
+def test_waits_for_a_bank_whose_scans_take_as_long_as_the_array() -> None:
+    """Weights of 48 columns and two of three rows come after every fourth input tile: their load is hidden by the steps
+    on one input tile, not on four. The formula without that wait is a third too low.
+    """
+    arch = read_arch(str(Path(__file__).parents[2] / "scripts" / "certificate" / "one-pe.yaml"))
+    layer = next(node.workload for node in read_network("resnet50").layers if node.name == "layer2.0.conv2")
+    layer = attrs.evolve(layer, input_bytes=2, weight_bytes=2, output_bytes=2, psum_bytes=2)
+    ones = (1,) * 8
+    mapping = Mapping(
+        temporal=[(3, 1, 7, 1, 4, 2, 1, 1), (1, 1, 4, 1, 1, 1, 1, 1), ones, (1, 3, 1, 28, 8, 8, 1, 1)],
+        spatial=[ones, ones, (1, 1, 1, 1, 4, 8, 1, 1)],
+        order=[(Dim.R, Dim.P, Dim.C, Dim.K), (Dim.P,), (), (Dim.Q, Dim.K, Dim.C, Dim.S)],
+        stored=[(True, False, False), (False, True, True), (False,) * 3],
+        layout=(1, 1, 1),
+        banks=BANKS["IWO"],
+    )
+    nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
+    cost, walk = exact_cost(nest, machine), exact_latency(nest, machine)
+    assert cost.latency_cycles <= walk <= cost.latency_cycles * 1.05
+    assert walk > 1.25 * max(cost.dram_cycles, cost.compute_cycles)
