@@ -7,6 +7,7 @@ from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import tile_width
 from cpsat_pim.mapper.model.builder import Int, Lit
 from cpsat_pim.mapper.model.compute import Compute
+from cpsat_pim.mapper.model.links import Links
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.streams import Streams
 from cpsat_pim.mapper.model.traffic import Traffic
@@ -145,9 +146,13 @@ class Latency:
             own = (streams.cycles[t] for t in Tensor if not v.restriction.is_shared(t))
             shared = (cycles for part in v.restriction.shared_parts for cycles in self._bank_cycles(part))
             self._at_least(*own, *shared, shorter)
-            self._exposed_link(list(Tensor))
         for part in v.restriction.shared_parts:
             self._bank_term(part, stays)
+        self.links = Links(v, streams, self.steps, self.work, stays, self.fetches, self.is_hidden, self.max_cycles)
+        for link in self.links.shared:
+            self._at_least(self.work, *self.links.exposed(link))
+            if not v.any_split:  # one variable stands for two loops, so what is loaded most often is not known
+                self._at_least(self.start, self.work, self.links.wait(link), self.end)
 
     def _bank_term(self, part: list[Tensor], stays: list[Int]) -> None:
         """The streams of tensors that share a bank follow each other, and the work on the last tile follows them.
@@ -157,35 +162,6 @@ class Latency:
         shorter = self.b.interval(1, self.b.bounds_of(self.steps)[1], "shorter_stay_of_bank")
         self.b.model.add_min_equality(shorter, [stays[t] for t in part])
         self._at_least(*self._bank_cycles(part), shorter)
-        self._exposed_link(part)
-
-    def keep_loads_apart(self) -> bool:
-        """Leave only mappings in which one scan of each tensor of a shared link together fit into the steps on a tile:
-        then loads that coincide are hidden (heuristic). Return whether there is such a link.
-        """
-        shared = self.v.restriction.shared_parts
-        links = [list(Tensor)] if self.v.arch.shared_data_bus else shared
-        miss, scans = self.v.arch.dram_activation_latency, self.streams.scans
-        for part in links:
-            loads = sum(self.streams.dram.tCCD * scans[t].columns + miss * scans[t].rows for t in part)
-            for t in part:
-                self.b.model.add(loads <= self._stays[t])
-        return bool(links)
-
-    def _exposed_link(self, tensors: list[Tensor]) -> None:
-        """The array's cycles and the scans of a link that nothing hides follow each other.
-
-        A level with one slot that alone stores a tensor loads while the array waits, and a link moves a tile at a time.
-        """
-        exposed: list[Int] = []
-        for t in tensors:
-            alone = self._is_exposed(t)
-            if alone is not False:
-                exposed.append(self.b.interval(0, self.max_cycles, f"exposed_{len(tensors)}_{t.name}"))
-                is_shared, streams = self.v.restriction.is_shared(t), self.streams
-                self.b.imply([alone], exposed[-1] >= (streams.closed_cycles if is_shared else streams.cycles)[t])
-        if exposed:
-            self._at_least(self.work, *exposed)
 
     def _is_exposed(self, t: Tensor) -> Lit:
         """Return whether one level alone stores t, with one slot."""

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine
 from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, endings, min_columns, min_rows
 from cpsat_pim.mapper.model.aligned_blocks import AlignedBlocks, BlockPass, Edge
@@ -26,12 +26,13 @@ from cpsat_pim.mapper.model.traffic import Traffic
 from cpsat_pim.mapper.model.variables import Variables
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from tables.bounds.shapes import ShapeTable, can_be_strided
+from tables.counts.scans import axis_box
 from tables.dram import last_run, last_run_excess, period
-from tables.nest import MACS
+from tables.nest import AXES, MACS
 
 #: Names of the columns looked up by tile shape: row activations, and what only time depends on.
 _COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each", "acts_closed", "acts_closed_more")
-_TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest", "ending")
+_TIMED = ("columns_pass", "long", "end", "returned", "scan", "filled", "rows", "longest", "ending")
 
 
 class Streams:
@@ -95,8 +96,8 @@ class Streams:
         names = [f"{n}_{t.name}" for n in ("layout", "strided", *_COUNTED, *_TIMED)]
         layout, strided, *looked_up = self.b.lookup(keys, rows, names)
         counted, timed = looked_up[: len(_COUNTED)], looked_up[len(_COUNTED) :]
-        per_pass, long, end, returned, scan, opened, longest, ending = timed
-        self.scans.append(Scans(extents, is_box, layout, end, scan, opened, longest))
+        per_pass, long, end, returned, scan, filled, opened, longest, ending = timed
+        self.scans.append(Scans(extents, is_box, layout, end, scan, filled, opened, longest))
         if can_be_strided(self.v.shape, t):
             self.shapes.grids_are_strided(t, is_box, strided)
         *own, closed, closed_again = counted
@@ -149,8 +150,18 @@ class Streams:
             return [nothing] * len(_TIMED)
         rewrite, longest = (table.rewrite_cycles, nothing) if t is Tensor.O else (nothing, table.max_scan_cycles)
         ending = endings(table, self.dram) if t is Tensor.O and self.v.restriction.is_shared(t) else nothing
-        scan = [table.min_scan_columns, table.max_scan_rows, longest]
+        scan = [table.min_scan_columns, self._filled_columns(t, table), table.max_scan_rows, longest]
         return [table.columns, table.long_run_cycles, table.end_cycles, rewrite, *scan, ending]
+
+    def _filled_columns(self, t: Tensor, table: ShapeTable) -> np.ndarray:
+        """Return the columns that the bytes of a scan fill; zeros where t shares no link, and no bound needs them."""
+        if not (self.v.arch.shared_data_bus or self.v.restriction.is_shared(t)):
+            return np.zeros_like(table.layout)
+        extents = np.ones((len(table.extents), len(Dim)), np.int64)
+        extents[:, table.dims] = table.extents
+        boxes = (axis_box(self.v.shape, t, extents, axis) for axis in AXES[t][0])
+        sides = [np.where(table.is_strided, extents[:, a], box) for a, box in zip(AXES[t][0], boxes, strict=True)]
+        return np.asarray(-(-np.prod(sides, axis=0) * self.v.layer.width_bytes[t] // self.dram.column_bytes))
 
     @property
     def _has_several_outer_loops(self) -> bool:

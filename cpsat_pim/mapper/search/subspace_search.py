@@ -298,11 +298,11 @@ class SubspaceSearch:
             self._raise_lower_bound(1 + (trial_bound if cutoff is None else min(trial_bound, cutoff)))
 
     def seek_apart(self, until: float) -> None:
-        """Seek a mapping in which loads over one link do not coincide (`Latency.keep_loads_apart`)."""
+        """Seek a mapping in which loads over one link do not coincide (`Links.keep_loads_apart`)."""
         if self.state.cutoff is None or not self.is_open:
             return
         master = self._build_master(self.state.cutoff)
-        if master.latency is not None and master.latency.keep_loads_apart():
+        if master.latency is not None and master.latency.links.keep_loads_apart():
             for solution in self.state.solve(master, until, self.parameters.solve_work).solutions:
                 self.state.complete(solution, 0)
 
