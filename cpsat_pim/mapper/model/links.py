@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.base.dims import ON_CHIP, Level, Tensor
 from cpsat_pim.mapper.model.builder import Int, Lit
 from cpsat_pim.mapper.model.streams import Streams
 from cpsat_pim.mapper.model.variables import Variables
@@ -62,7 +62,7 @@ class Links:
         """Return a variable that is at least wait(u) of docs/model.md, section 7, for each tensor u of a link."""
         b, name, works = self.v.b, "".join(t.name for t in tensors), self._works(tensors)
         wait = b.interval(0, self.max_cycles, f"link_wait_{name}")
-        held = b.both([b.negated(self.v.first_consumer(MACS, t)) for t in tensors], f"held_{name}")
+        held = b.both([literal for t in tensors for literal in self._is_held_evenly(t)], f"held_{name}")
         more = {pair: self._is_loaded_more(*pair) for pair in itertools.permutations(tensors, 2)}
         for u in tensors:
             others = [t for t in tensors if t is not u]
@@ -74,6 +74,8 @@ class Links:
                 where += [self.streams.scans[t].is_box for t in often]
                 if Tensor.O not in (u, *often):
                     where.append(self._is_held_once(often[0]))
+                    if u is Tensor.I:
+                        where.append(self._are_at_least(self.fetches[Tensor.W], 3 * self.fetches[u], "spans_apart"))
                 is_hiding = b.both(where, f"hides_{u.name}_{name}_{len(often)}_{often[0].name}")
                 if is_hiding is False:
                     continue
@@ -93,11 +95,19 @@ class Links:
 
     def _is_loaded_more(self, t: Tensor, u: Tensor) -> Lit:
         """Return whether t has more tiles than u."""
-        b, fetches = self.v.b, self.fetches
-        literal = b.boolean(f"more_{t.name}_{u.name}")
-        b.imply([literal], fetches[t] >= fetches[u] + 1)
-        b.imply([b.negated(literal)], fetches[t] <= fetches[u])
+        return self._are_at_least(self.fetches[t], self.fetches[u] + 1, f"more_{t.name}_{u.name}")
+
+    def _are_at_least(self, tiles: Int, least: Int, name: str) -> Lit:
+        """Return whether there are at least so many tiles."""
+        b, literal = self.v.b, self.v.b.boolean(name)
+        b.imply([literal], tiles >= least)
+        b.imply([b.negated(literal)], tiles <= least - 1)
         return literal
+
+    def _is_held_evenly(self, t: Tensor) -> list[Lit]:
+        """Return literals that all hold where some level takes t from DRAM, and all tiles of t are even."""
+        uneven = [self.v.residency.is_uneven(m, t) for m in ON_CHIP]
+        return [self.v.b.negated(literal) for literal in (self.v.first_consumer(MACS, t), *uneven)]
 
     def _is_held_once(self, t: Tensor) -> Lit:
         """Return whether one level alone stores t."""
