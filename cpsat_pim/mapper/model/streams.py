@@ -9,11 +9,9 @@ cost (`cpsat_pim.mapper.search`).
 import math
 from functools import cached_property
 
-import numpy as np
-
-from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine
-from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, endings, min_columns, min_rows
+from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_rows
 from cpsat_pim.mapper.model.aligned_blocks import AlignedBlocks, BlockPass, Edge
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.enclosing_boxes import EnclosingBoxes
@@ -21,18 +19,14 @@ from cpsat_pim.mapper.model.held_tiles import HeldTiles
 from cpsat_pim.mapper.model.interrupted import InterruptedStreams, Spills
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans, ScanShapes
+from cpsat_pim.mapper.model.shape_rows import COUNTED, TIMED, ShapeRows
 from cpsat_pim.mapper.model.shared_banks import SharedBanks
 from cpsat_pim.mapper.model.traffic import Traffic
 from cpsat_pim.mapper.model.variables import Variables
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from tables.bounds.shapes import ShapeTable, can_be_strided
-from tables.counts.scans import axis_box
 from tables.dram import last_run, last_run_excess, period
-from tables.nest import AXES, MACS
-
-#: Names of the columns looked up by tile shape: row activations, and what only time depends on.
-_COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each", "acts_closed", "acts_closed_more")
-_TIMED = ("columns_pass", "long", "end", "returned", "scan", "filled", "rows", "longest", "ending")
+from tables.nest import MACS
 
 
 class Streams:
@@ -71,9 +65,10 @@ class Streams:
         self.blocks = AlignedBlocks(v, reuse, traffic, self.passes, self.min_rows)
         self.banks = SharedBanks(v, reuse)
         self.interrupted = InterruptedStreams(self.banks, traffic, self.passes, self.max_activations)
+        self.rows = ShapeRows(v, self.interrupted, self.min_rows, limits, timed)
         self.shapes.input_scans_are_regular()
         for t in Tensor:
-            self._stream(t, tables[t], limits)
+            self._stream(t, tables[t])
         held = (self.scans, self.passes, self.activations, self.max_activations)
         self.held = HeldTiles(self.banks, self.shapes, tables, *held).open_rows(self.interrupted.returning)
 
@@ -86,16 +81,16 @@ class Streams:
                 self.b.imply([first], chosen == self.reuse.factors[t][consumer])
         return chosen
 
-    def _stream(self, t: Tensor, table: ShapeTable, limits: DramLimits) -> None:
+    def _stream(self, t: Tensor, table: ShapeTable) -> None:
         """Look up the bounds of t's scans by shape and layout, and constrain its stream with them."""
-        rows = self._table_rows(t, table, limits)
+        rows = self.rows.of(t, table)
         dims = table.dims
         is_box = self.b.negated(self.b.either(self._irregular(t), f"irregular_{t.name}"))
         extents = {d: self.shapes.extent(t, d) for d in dims}
         keys, rows = self.b.keys(rows, list(extents.values()), is_box, f"shape_{t.name}")
-        names = [f"{n}_{t.name}" for n in ("layout", "strided", *_COUNTED, *_TIMED)]
+        names = [f"{n}_{t.name}" for n in ("layout", "strided", *COUNTED, *TIMED)]
         layout, strided, *looked_up = self.b.lookup(keys, rows, names)
-        counted, timed = looked_up[: len(_COUNTED)], looked_up[len(_COUNTED) :]
+        counted, timed = looked_up[: len(COUNTED)], looked_up[len(COUNTED) :]
         per_pass, long, end, returned, scan, filled, opened, longest, ending = timed
         self.scans.append(Scans(extents, is_box, layout, end, scan, filled, opened, longest))
         if can_be_strided(self.v.shape, t):
@@ -112,86 +107,6 @@ class Streams:
             self._bound_cycles(t, is_box, per_pass, long, (end, returned), block_pass)
         if self.timed and t is Tensor.O:
             self._bound_ending(is_box, ending)
-
-    def _table_rows(self, t: Tensor, table: ShapeTable, limits: DramLimits) -> np.ndarray:
-        """Return the rows of the shape table that a mapping up to the trial bound can use."""
-        columns = [table.layout, table.is_strided, *self._counted_columns(t, table), *self._timed_columns(t, table)]
-        is_interrupted = self.v.restriction.is_interrupted(t)
-        fewest = table.closed_activations - 1 if is_interrupted else table.first_activations
-        keep = self._within(t, fewest, limits) & np.isin(table.layout, self.v.restriction.layouts(t))
-        keep &= self._is_taken(table)
-        if limits.cycles is not None:
-            busy = table.columns * self.dram.tCCD + table.first_activations * self.v.arch.dram_activation_latency
-            keep &= busy + last_run_excess(self.dram) <= limits.cycles
-            keep &= self._shortest_run * (table.first_activations - 1) + table.long_run_cycles <= limits.cycles
-        if limits.edge_cycles is not None:
-            edge = np.minimum(table.end_cycles, table.rewrite_cycles) if t is Tensor.O else table.end_cycles
-            keep &= (edge <= limits.edge_cycles) | self._can_be_drawn(t, table)
-        rows = np.column_stack([table.extents, *columns])
-        return rows[keep] if keep.any() else rows[:1]
-
-    def _counted_columns(self, t: Tensor, table: ShapeTable) -> list[np.ndarray]:
-        """Return the columns of `_COUNTED`: zeros where no bound needs them, or a better one replaces them.
-
-        A tensor that others always interrupt opens the rows of closed pages, which are no fewer.
-        """
-        nothing, restriction = np.zeros_like(table.layout), self.v.restriction
-        closed, closed_more = self.interrupted.closed_rows(t, table)
-        if restriction.is_interrupted(t):
-            return [*[nothing] * 4, closed, closed_more]
-        ordered = nothing if self._has_several_outer_loops else table.ordered_activations
-        each = nothing if self.v.first_consumer(MACS, t) is False else table.rescan_activations
-        return [table.first_activations, table.repeat_activations, ordered, each, closed, closed_more]
-
-    def _timed_columns(self, t: Tensor, table: ShapeTable) -> list[np.ndarray]:
-        """Return the columns of `_TIMED`: zeros where no time counts, or none of them does for the tensor."""
-        nothing = np.zeros_like(table.layout)
-        if not self.timed:
-            return [nothing] * len(_TIMED)
-        rewrite, longest = (table.rewrite_cycles, nothing) if t is Tensor.O else (nothing, table.max_scan_cycles)
-        ending = endings(table, self.dram) if t is Tensor.O and self.v.restriction.is_shared(t) else nothing
-        scan = [table.min_scan_columns, self._filled_columns(t, table), table.max_scan_rows, longest]
-        return [table.columns, table.long_run_cycles, table.end_cycles, rewrite, *scan, ending]
-
-    def _filled_columns(self, t: Tensor, table: ShapeTable) -> np.ndarray:
-        """Return the columns that the bytes of a scan fill; zeros where t shares no link, and no bound needs them."""
-        if not (self.v.arch.shared_data_bus or self.v.restriction.is_shared(t)):
-            return np.zeros_like(table.layout)
-        extents = np.ones((len(table.extents), len(Dim)), np.int64)
-        extents[:, table.dims] = table.extents
-        boxes = (axis_box(self.v.shape, t, extents, axis) for axis in AXES[t][0])
-        sides = [np.where(table.is_strided, extents[:, a], box) for a, box in zip(AXES[t][0], boxes, strict=True)]
-        return np.asarray(-(-np.prod(sides, axis=0) * self.v.layer.width_bytes[t] // self.dram.column_bytes))
-
-    @property
-    def _has_several_outer_loops(self) -> bool:
-        """Whether a dim may have two loops outside the global buffer, or one variable stands for both."""
-        return self.v.has_row_buffer_loops or self.v.any_split
-
-    def _is_taken(self, table: ShapeTable) -> np.ndarray:
-        """Return which shapes are extents of a candidate's step, array or global buffer; all if these are not known.
-
-        Where they are known no tile is uneven.
-        """
-        known, dims = self.v.known, table.dims
-        if known.eA is None or known.e1 is None:
-            return np.ones(len(table.extents), bool)
-        # A number per box. The product of all bounds is less than 2^60 (docs/solver.md, Arithmetic).
-        radix = np.cumprod([1, *(self.v.bounds[d] for d in dims)])[:-1]
-        taken = [(extents[:, dims] - 1) @ radix for extents in (known.step, known.eA, known.e1)]
-        return np.isin((table.extents - 1) @ radix, np.concatenate(taken))
-
-    def _can_be_drawn(self, t: Tensor, table: ShapeTable) -> np.ndarray:
-        """Return which shapes may be those of a step: the array does not wait for the first scan of one."""
-        array = self.v.arch.pe_array
-        most = array.array_shape.h * array.array_shape.w * array.compute_unit.num_macs
-        return np.asarray(table.extents.prod(axis=1) <= (most if t is not Tensor.O else 0))
-
-    def _within(self, t: Tensor, activations: np.ndarray, limits: DramLimits) -> np.ndarray:
-        """Return which activations leave the other tensors their fewest."""
-        if limits.activations is None:
-            return np.ones(len(activations), bool)
-        return activations + sum(self.min_rows) - self.min_rows[t] <= limits.activations
 
     def _max_activations(self, t: Tensor, limits: DramLimits) -> int:
         """Return the most activations of t that the limits on activations and on the stream's cycles allow."""
@@ -243,7 +158,7 @@ class Streams:
         most = self.b.bounds_of(ordered)[1] + self.b.bounds_of(repeated)[1]
         activations = self.b.interval(self.min_rows[t], max(most, self._max_columns), f"acts_{t.name}")
         self.b.imply([is_box], activations >= first)
-        if not self._has_several_outer_loops:
+        if not self.v.has_several_outer_loops:
             in_buffer = self.v.first_consumer(Level.GLOBAL_BUFFER, t)
             even = self.b.negated(self.v.residency.is_uneven(Level.GLOBAL_BUFFER, t))
             self.b.imply([is_box, in_buffer, even], activations >= ordered + repeated)

@@ -111,6 +111,11 @@ class Variables:
         known = self.known.along(name, d)
         return self.b.integer(values if known is None else known.intersection(values), f"{name}_{d.name}")
 
+    @property
+    def has_several_outer_loops(self) -> bool:
+        """Whether a dim may have two loops outside the global buffer, or one variable stands for both."""
+        return self.has_row_buffer_loops or self.any_split
+
     def stands_for_both(self, level: int) -> bool:
         """Whether the loops of a level are products of those of both outer levels (`any_split`).
 
