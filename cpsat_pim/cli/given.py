@@ -101,18 +101,25 @@ def check_starts(
 
 
 def check_layers_fit(
-    network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0, partly: bool = False
+    network: "Network",
+    arch: "PIMArchitecture",
+    *objectives: "Objective",
+    constraints: "NetworkConstraints | None" = None,
+    padding: float = 0.0,
+    partly: bool = False,
 ) -> None:
     """Raise `InputError` if a layer is known beforehand to have no mapping, or could cost more than 64 bits can count,
-    also when padded.
+    also when padded. Of the `constraints` only the banks of the tensors count.
 
     `partly`: layers without a mapping are allowed, if not all are such.
     """
     from cpsat_pim.mapper.bounds.countable import check_countable
     from cpsat_pim.mapping.check import check_fits
+    from cpsat_pim.mapping.constraints import NetworkConstraints
     from cpsat_pim.workload.padding import padded_layers
 
-    problems = {node.name: check_fits(node.workload, arch) for node in network.layers}
+    limits = constraints or NetworkConstraints()
+    problems = {n.name: check_fits(n.workload, arch, limits.of(n.name).bank_counts) for n in network.layers}
     if (all if partly else any)(problems.values()):
         name, found = next((name, found) for name, found in problems.items() if found)
         raise InputError(f"{name} on {arch.name}: {found[0]}")

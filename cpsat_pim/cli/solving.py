@@ -149,7 +149,8 @@ def _solve_and_report(
         raise InputError("--padding cannot be combined with --share or --objective edp")
     if arguments.then not in (None, "none") and arguments.share is not None:
         raise InputError("--then cannot be combined with --share")
-    check_layers_fit(network, arch, objective, padding=arguments.padding, partly=arguments.share is None)
+    is_partly = arguments.share is None
+    check_layers_fit(network, arch, objective, constraints=constraints, padding=arguments.padding, partly=is_partly)
     check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.csv, arguments.mapping, arguments.timeline, arguments.html)
     check_page(arguments.html)
@@ -297,7 +298,7 @@ def _is_ruled_out(node: "NetworkLayer") -> bool:
     solved = node.solved
     if solved.status is not Status.INFEASIBLE:
         return False
-    if reasons := check_fits(solved.workload, solved.arch):
+    if reasons := check_fits(solved.workload, solved.arch, solved.constraints.bank_counts):
         note(f"{node.name}: infeasible: {'; '.join(reasons)}")
         return True
     if solved.constraints == FREE:

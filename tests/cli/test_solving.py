@@ -10,9 +10,11 @@ import pytest
 import cpsat_pim.mapper.network.tasks
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cli import main
+from cpsat_pim.cli.given import check_layers_fit, given_arch
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
-from cpsat_pim.workload.network_text import parse_shape
+from cpsat_pim.mapping.constraints import Constraints, NetworkConstraints
+from cpsat_pim.workload.network_text import parse_shape, shape_network
 from tests.cli.commands import TINY, map_tiny, one_error_line, read_json
 
 TINY_BOUNDS = {"R": 3, "S": 1, "P": 4, "Q": 4, "C": 4, "K": 4, "N": 1, "G": 1}
@@ -336,6 +338,21 @@ def test_bank_counts_are_chosen_or_fixed(given: str, counts: set[tuple[int, ...]
     assert tuple(layer["mapping"]["bank_counts"]) in counts
     assert layer["constraints"] == {"bank_counts": given if given == "choose" else [1, 2, 1]}
     assert main(["simulate", str(path)]) == 0
+
+
+def test_a_tensor_larger_than_its_bank_is_refused_before_solving(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Banks of 16 KiB: 25,600 bytes of weights fit two, which a constraint may give to one layer or leave open."""
+    machine = tmp_path / "four.yaml"
+    machine.write_text(
+        "version: 1\nextends: default\nnode_banks: 4\nhierarchy: {DRAM: {num_banks: 1, entries: 65536}}\n"
+    )
+    assert main(["map", "C=256,K=100", "--arch", str(machine), "--time-limit", "1"]) == 2
+    assert "W takes at least 25600 B, there are 16384 B in a bank, so it needs 2 nodes" in capsys.readouterr().err
+    two, chosen = Constraints(bank_counts=(1, 2, 1)), Constraints(bank_counts=None)
+    for constraints in (NetworkConstraints(layers={"layer": two}), NetworkConstraints(everywhere=chosen)):
+        check_layers_fit(shape_network("C=256,K=100"), given_arch(str(machine)), constraints=constraints)
 
 
 def test_bank_counts_that_are_none_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

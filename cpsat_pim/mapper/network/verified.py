@@ -78,7 +78,9 @@ def _verification_limit(left: float, time_limit: float, stop: Stop) -> Callable[
 
 def _has_no_mapping(layer: ConvWorkload, arch: PIMArchitecture, request: SolveRequest) -> bool:
     """Return whether it takes no search to see that there is no mapping; a padded layer may keep other factors."""
-    return bool(check_fits(layer, arch) or (not request.padding and check_constraints_fit(layer, request.constraints)))
+    if check_fits(layer, arch, request.constraints.bank_counts):
+        return True
+    return bool(not request.padding and check_constraints_fit(layer, request.constraints))
 
 
 def _without_mapping(layer: ConvWorkload, arch: PIMArchitecture, request: SolveRequest) -> SolvedLayer:

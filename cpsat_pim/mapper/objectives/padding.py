@@ -47,7 +47,8 @@ def solve_padded(
     _, *padded = padded_layers(layer, padding)
     for larger in padded:  # those that do not fit have no mapping at all, so the proof covers them, too
         check_countable(larger, arch, objective)
-    layers = [layer, *(larger for larger in padded if not check_fits(larger, arch))]
+    counts = request.constraints.bank_counts
+    layers = [layer, *(larger for larger in padded if not check_fits(larger, arch, counts))]
     if len(layers) == 1:
         return attrs.evolve(solve_for(layer, arch, request, stop, on_progress), padding=padding)
     search = _PaddedSearch(layers, arch, request, stop, on_progress)

@@ -1,20 +1,26 @@
 """Necessary conditions for a layer to have a mapping on a machine, checked without a search."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, Level, Tensor
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.base.validate import LIMIT
+from cpsat_pim.mapping import ONE_BANK, BankCounts
 from cpsat_pim.mapping.check.mapped import box_elems, ceil_div
 from cpsat_pim.mapping.check.messages import capacity_text, overfull, sum_text
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.layer import width_text
 
 
-def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
-    """Return one line per reason why no mapping of the layer can exist or be counted; none if no reason is known."""
-    rules = (_columns_hold_elements, _forced_tiles_fit, _layer_fits_dram, _energy_is_countable)
+def check_fits(layer: ConvWorkload, arch: PIMArchitecture, bank_counts: BankCounts | None = ONE_BANK) -> list[str]:
+    """Return one line per reason why no mapping of the layer can exist or be counted; none if no reason is known.
+
+    `bank_counts`: how many of the node's banks each tensor has, as in `Constraints`: None if that is free.
+    """
+    fits_dram = partial(_layer_fits_dram, bank_counts=bank_counts)
+    rules = (_columns_hold_elements, _forced_tiles_fit, fits_dram, _energy_is_countable)
     return [line for rule in rules for line in rule(layer, arch)]
 
 
@@ -38,9 +44,9 @@ def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[st
             yield f"{arch.hierarchy[level].name}: one element of each tensor that it must store takes {problem}"
 
 
-def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture, bank_counts: BankCounts | None) -> Iterator[str]:
     """The three tensors must fit the DRAM at their smallest: no spilled partial sums, packed or in full rows. If they
-    do, each must also fit the banks of the node that one tensor can have.
+    do, each must also fit its banks of the node: as many as are fixed, or the most that it can have.
     """
     sizes = {t: _least_dram_bytes(layer, arch, t) for t in Tensor}
     total, room, name = sum(sizes.values()), arch.hierarchy[Level.DRAM].capacity_bytes, arch.hierarchy[Level.DRAM].name
@@ -48,11 +54,12 @@ def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str
         needed = f"{capacity_text(arch, Level.DRAM)}, so it needs {ceil_div(total, room)} nodes or more"
         yield f"{name}: the layer takes at least {sum_text(sizes)}, {needed}"
         return
-    for tensor, size in sizes.items():
-        if arch.bank_bytes is not None and size > arch.most_banks * arch.bank_bytes:
-            there, most = arch.most_banks * arch.bank_bytes, arch.most_banks
-            where = "a bank" if most == 1 else f"{most} banks"
-            needed = f"{there} B in {where}, so it needs {ceil_div(size, there)} nodes or more"
+    counts = (arch.most_banks,) * len(Tensor) if bank_counts is None else bank_counts
+    for (tensor, size), count in zip(sizes.items(), counts, strict=True):
+        if arch.bank_bytes is not None and size > count * arch.bank_bytes:
+            there, where = count * arch.bank_bytes, "a bank" if count == 1 else f"{count} banks"
+            banks = f", or more banks (bank_counts: at most {arch.most_banks})" if count < arch.most_banks else ""
+            needed = f"{there} B in {where}, so it needs {ceil_div(size, there)} nodes or more{banks}"
             yield f"{name}: {tensor.name} takes at least {size} B, there are {needed}"
 
 

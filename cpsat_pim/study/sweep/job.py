@@ -146,7 +146,7 @@ def solve_job(job: Job) -> dict[str, Any]:
 
     if job.versions != current_versions():
         raise RuntimeError(f"the sweep is of {job.versions}, its worker of {current_versions()}")
-    problems = check_fits(job.layer, job.arch)
+    problems = check_fits(job.layer, job.arch, job.request.constraints.bank_counts)
     if problems:
         raise Unfit("; ".join(problems))
     solved = solve_and_verify(job.layer, job.arch, job.request)

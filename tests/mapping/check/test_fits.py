@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cpsat_pim.arch import ComputeUnit, PIMArchitecture
+from cpsat_pim.mapping import BankCounts
 from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.workload import ConvWorkload
 from tests.mapping.check.mappings import PE, ROOMY, ROW_BUFFER, build_arch, change_level
@@ -45,6 +46,30 @@ def test_layer_must_fit_dram_at_its_smallest() -> None:
     assert check_fits(layer, build_arch(ROOMY, ROOMY, ROOMY, 33)) == [
         "Dram: the layer takes at least I 6 + W 24 + O 4 = 34 B, there are 33 B, so it needs 2 nodes or more"
     ]
+
+
+@pytest.mark.parametrize(
+    ("bank_counts", "complaint"),
+    [
+        ((1, 1, 1), "there are 16 B in a bank, so it needs 3 nodes or more, or more banks (bank_counts: at most 2)"),
+        ((2, 1, 1), "there are 16 B in a bank, so it needs 3 nodes or more, or more banks (bank_counts: at most 2)"),
+        ((1, 2, 1), "there are 32 B in 2 banks, so it needs 2 nodes or more"),
+        (None, "there are 32 B in 2 banks, so it needs 2 nodes or more"),
+    ],
+)
+def test_each_tensor_must_fit_the_banks_that_it_has(bank_counts: BankCounts | None, complaint: str) -> None:
+    """Four banks of 16 bytes, of which one tensor can have two: 33 bytes of W fit neither one nor two, 32 fit two."""
+    arch = build_arch(ROOMY, ROOMY, ROOMY, 64, node_banks=4)
+    assert check_fits(ConvWorkload(C=3, K=11), arch, bank_counts) == [f"Dram: W takes at least 33 B, {complaint}"]
+    fits_two = check_fits(ConvWorkload(C=4, K=8), arch, bank_counts) == []
+    assert fits_two == (bank_counts in ((1, 2, 1), None))
+
+
+def test_each_part_has_one_bank_if_nothing_else_is_said() -> None:
+    """As in a search without constraints."""
+    arch = build_arch(ROOMY, ROOMY, ROOMY, 64, node_banks=4)
+    assert check_fits(ConvWorkload(C=4, K=4), arch) == []
+    assert check_fits(ConvWorkload(C=4, K=5), arch) == check_fits(ConvWorkload(C=4, K=5), arch, (1, 1, 1)) != []
 
 
 def test_forced_row_alignment_takes_whole_rows() -> None:
