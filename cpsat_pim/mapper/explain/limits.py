@@ -249,14 +249,18 @@ def _columns(problem: Problem) -> Iterator[Limit]:
 
 
 def _banks(arch: PIMArchitecture) -> Iterator[Limit]:
-    """Yield the number of banks of a node. Without it each tensor has banks of its own, as large as the DRAM."""
+    """Yield the number of banks of a node. Without it each tensor has banks of its own, as large as the DRAM: what
+    constraints say of the node's banks is void.
+    """
     if arch.node_banks is not None:
         yield Limit(
             name="node_banks",
             of="machine",
             value=arch.node_banks,
             lifted=None,
-            change=lambda case, new: case.changed({"node_banks": new}).with_constraints(banks=None),
+            change=lambda case, new: case.changed({"node_banks": new}).with_constraints(
+                banks=None, bank_counts=ONE_BANK
+            ),
         )
 
 
