@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cpsat_pim.mapper.explain import ExplainRequest, Upgrade
     from cpsat_pim.mapper.result import Objective
     from cpsat_pim.mapping import Mapping
+    from cpsat_pim.mapping.constraints import NetworkConstraints
     from cpsat_pim.report.explain import Layers
     from cpsat_pim.workload.network import Network
 
@@ -99,7 +100,7 @@ def explain(arguments: argparse.Namespace) -> int:
 
     what = _read_mapped(arguments) if _holds_mappings(arguments.network) else _read_unmapped(arguments)
     constraints = given_constraints(what.network, arguments)
-    request = _read_request(what, arguments)
+    request = _read_request(what, constraints, arguments)
     check_outputs(arguments.json)
     started = time.monotonic()
     layers: Layers = []
@@ -184,7 +185,7 @@ def _read_result(file: str) -> dict[str, Any]:
     return read_input(lambda: build_result(file, data)) if "schema" in data else {}
 
 
-def _read_request(what: _Given, arguments: argparse.Namespace) -> "ExplainRequest":
+def _read_request(what: _Given, constraints: "NetworkConstraints", arguments: argparse.Namespace) -> "ExplainRequest":
     from cpsat_pim.mapper.explain import ExplainRequest
     from cpsat_pim.mapper.result import Budget
     from cpsat_pim.mapper.search import SolveRequest
@@ -196,18 +197,20 @@ def _read_request(what: _Given, arguments: argparse.Namespace) -> "ExplainReques
         time_limit=arguments.time_limit,
         seed=arguments.seed,
     )
-    request = ExplainRequest(arch=what.arch, solve=solve, upgrades=_read_upgrades(what.arch, arguments.upgrades))
+    chooses = any(constraints.of(node.name).bank_counts is None for node in what.network.layers)
+    upgrades = _read_upgrades(what.arch, chooses, arguments.upgrades)
+    request = ExplainRequest(arch=what.arch, solve=solve, upgrades=upgrades)
     for node in what.network.layers:
         read_input(partial(request.problem, node.workload))
     return request
 
 
-def _read_upgrades(arch: "PIMArchitecture", wanted: list[str] | None) -> "list[Upgrade]":
+def _read_upgrades(arch: "PIMArchitecture", chooses_bank_counts: bool, wanted: list[str] | None) -> "list[Upgrade]":
     """Return the upgrades named by `--upgrades`: all, some, or none."""
     from cpsat_pim.base.reading import hint
     from cpsat_pim.mapper.explain import upgrades_of
 
-    there = {upgrade.path: upgrade for upgrade in upgrades_of(arch)}
+    there = {upgrade.path: upgrade for upgrade in upgrades_of(arch, chooses_bank_counts)}
     if wanted is None or wanted == ["all"]:
         return [] if wanted is None else [*there.values()]
     for name in wanted:

@@ -45,8 +45,11 @@ class Upgrade:
         return change_arch(arch, {self.path: self.after})
 
 
-def upgrades_of(arch: PIMArchitecture) -> Iterator[Upgrade]:
-    """Yield one step of all that a machine can have more of: twice the buffers, PEs, lanes, banks, bandwidths."""
+def upgrades_of(arch: PIMArchitecture, chooses_bank_counts: bool = False) -> Iterator[Upgrade]:
+    """Yield one step of all that a machine can have more of: twice the buffers, PEs, lanes, banks, bandwidths.
+
+    More banks of the node than tensors are of use only if a solve `chooses_bank_counts`.
+    """
     shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
     for level in BUFFERS:
         for path, entries in _entries(arch, level):
@@ -57,7 +60,7 @@ def upgrades_of(arch: PIMArchitecture) -> Iterator[Upgrade]:
         yield _doubled("pe_array.compute_unit.num_macs", unit.num_macs, is_larger=True)
     if arch.node_banks is None:
         yield _doubled(f"hierarchy.{Level.DRAM.name}.num_banks", arch.banks)
-    elif arch.node_banks < len(Tensor):
+    elif chooses_bank_counts or arch.node_banks < len(Tensor):
         yield _doubled("node_banks", arch.node_banks)
     for path, rate in _rates(arch):
         if rate is not None:

@@ -85,6 +85,15 @@ def test_steps_are_of_what_there_is() -> None:
     assert "pe_array.compute_unit.num_macs" not in {u.path for u in upgrades_of(attrs.evolve(ARCH, pe_array=scalar))}
 
 
+@pytest.mark.parametrize(("node_banks", "is_a_step"), [(1, True), (2, True), (3, False), (4, False)])
+def test_more_banks_than_tensors_are_a_step_only_if_their_numbers_are_chosen(node_banks: int, is_a_step: bool) -> None:
+    """With one bank a part, three banks leave nothing to gain."""
+    arch = attrs.evolve(ARCH, node_banks=node_banks)
+    step = Upgrade(path="node_banks", before=node_banks, after=2 * node_banks)
+    assert (step in upgrades_of(arch)) == is_a_step
+    assert step in upgrades_of(arch, chooses_bank_counts=True)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_larger_machines_leave_every_mapping_as_it_is(case: str) -> None:
     """On a machine with more of something that is called larger it is legal and costs the same."""
