@@ -214,7 +214,8 @@ def _bank_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str
     if constraints.banks not in (None, mapping.banks):
         yield f"banks: must be {banks_text(constraints.banks)} (got {banks_text(mapping.banks)})"
     if constraints.bank_counts not in (None, mapping.bank_counts):
-        yield f"bank_counts: must be {constraints.bank_counts} (got {mapping.bank_counts})"
+        unless = " unless constraints say otherwise" if constraints.bank_counts == ONE_BANK else ""
+        yield f"bank_counts: must be {constraints.bank_counts}{unless} (got {mapping.bank_counts})"
 
 
 def _fixed(constraints: Constraints, dim: Dim) -> list[int]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import yaml
+from attrs import evolve
 from hypothesis import given, settings
 
 from cpsat_pim.base.dims import Dim, Tensor
@@ -89,6 +90,14 @@ def test_constraint_is_kept_or_named(kept, broken, message):
     """One line for the one that is broken, none for the one that is kept."""
     assert check_constraints(MAPPING, Constraints(**kept)) == []
     assert check_constraints(MAPPING, Constraints(**broken)) == [message]
+
+
+def test_mapping_with_several_banks_needs_a_constraint_that_allows_it():
+    """One bank a part is a limit that nobody has to write."""
+    several = evolve(MAPPING, bank_counts=(1, 2, 1))
+    line = "bank_counts: must be (1, 1, 1) unless constraints say otherwise (got (1, 2, 1))"
+    assert check_constraints(several, Constraints()) == [line]
+    assert check_constraints(several, Constraints(bank_counts=None)) == []
 
 
 def test_every_broken_constraint_has_a_line():
