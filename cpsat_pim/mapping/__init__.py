@@ -14,6 +14,7 @@ from cpsat_pim.mapping.mapping import (
     banks_text,
     first_banks,
     is_bank_count,
+    part_banks,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "banks_text",
     "first_banks",
     "is_bank_count",
+    "part_banks",
 ]

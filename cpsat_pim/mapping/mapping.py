@@ -47,10 +47,14 @@ def banks_text(banks: Banks) -> str:
     return "|".join(parts)
 
 
+def part_banks(banks: Banks, counts: BankCounts) -> tuple[int, ...]:
+    """Return the number of banks of each part, in the order of the parts."""
+    return tuple(dict(zip(banks, counts, strict=True)).values())
+
+
 def first_banks(banks: Banks, counts: BankCounts) -> tuple[int, ...]:
     """Return the number of the first bank of each tensor's part, if the banks of the parts follow each other."""
-    by_part = dict(zip(banks, counts, strict=True))
-    return tuple(sum(by_part[part] for part in range(own)) for own in banks)
+    return tuple(sum(part_banks(banks, counts)[:part]) for part in banks)
 
 
 def is_bank_count(count: Any) -> bool:
@@ -130,7 +134,7 @@ class Mapping:
     @property
     def part_banks(self) -> tuple[int, ...]:
         """The number of banks of each part, in the order of the parts."""
-        return tuple(self.bank_counts[self.banks.index(part)] for part in sorted(set(self.banks)))
+        return part_banks(self.banks, self.bank_counts)
 
     def innermost(self, tensor: Tensor) -> Level:
         """Return the innermost level that stores the tensor."""

@@ -9,7 +9,7 @@ from cpsat_pim.base.dims import Tensor
 from cpsat_pim.mapper.result import Budget
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
-from cpsat_pim.mapping import BANKS, ONE_BANK, OWN_BANKS, BankCounts, Banks
+from cpsat_pim.mapping import BANKS, ONE_BANK, OWN_BANKS, BankCounts, Banks, part_banks
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.workload import ConvWorkload
 
@@ -57,11 +57,6 @@ def most_fetched_tensors(arch: PIMArchitecture, banks: Banks) -> list[Tensor | N
     return [*shared] if shared and arch.page_policy == "open" else [None]
 
 
-def bank_total(banks: Banks, counts: BankCounts) -> int:
-    """Return the number of banks that all parts take together."""
-    return sum(dict(zip(banks, counts, strict=True)).values())
-
-
 def _counts(arch: PIMArchitecture, banks: Banks, constraints: Constraints) -> list[BankCounts]:
     """Return how many banks the tensors can have: powers of two, one bank where several tensors share it."""
     wanted = constraints.bank_counts
@@ -69,7 +64,7 @@ def _counts(arch: PIMArchitecture, banks: Banks, constraints: Constraints) -> li
         return [ONE_BANK] if banks == OWN_BANKS and wanted in (None, ONE_BANK) else []
     powers = [1 << bits for bits in range(arch.most_banks.bit_length())]
     choices = product(*(powers if banks.count(part) == 1 else [1] for part in banks))
-    fitting = [(i, w, o) for i, w, o in choices if bank_total(banks, (i, w, o)) <= arch.node_banks]
+    fitting = [(i, w, o) for i, w, o in choices if sum(part_banks(banks, (i, w, o))) <= arch.node_banks]
     return [counts for counts in fitting if wanted in (None, counts)]
 
 

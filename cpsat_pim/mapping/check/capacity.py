@@ -53,8 +53,8 @@ class CapacityRules(Mapped):
         if sum(sizes.values()) > self.arch.hierarchy[level].capacity_bytes:
             yield f"{self.level_name(level)}: the tensors take {sum_text(sizes)}, {capacity_text(self.arch, level)}"
         each = self.arch.bank_bytes
-        for part in sorted(set(banks)) if each is not None else ():
-            in_part, count = {t: size for t, size in sizes.items() if banks[t] == part}, self.mapping.part_banks[part]
+        for part, count in enumerate(self.mapping.part_banks if each is not None else ()):
+            in_part = {t: size for t, size in sizes.items() if banks[t] == part}
             if sum(in_part.values()) > count * (each or 0):
                 taken = "one bank takes" if count == 1 else f"{count} banks take"
                 yield f"{self.level_name(level)}: {taken} {sum_text(in_part)}, there are {each} B in each"
