@@ -179,8 +179,9 @@ def _mappings(problem: Problem, draft: _Draft) -> Iterator[Mapping]:
     """
     sizes = _tile_sizes(problem, _mapping(problem, draft, _EVERYTHING))
     sets = itertools.product(*(_stored_sets(problem, level, sizes[level]) for level in BUFFERS))
+    assignments = searched_banks(problem.arch, problem.constraints)
     for stored in sorted(sets, key=lambda stored: sum(stored[Level.ROW_BUFFER])):  # row-aligned tensors take more DRAM
-        for banks, counts in searched_banks(problem.arch, problem.constraints):
+        for banks, counts in assignments:
             yield evolve(_mapping(problem, draft, stored), banks=banks, bank_counts=counts)
 
 

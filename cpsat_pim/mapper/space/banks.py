@@ -1,6 +1,6 @@
 """Which tensors share the banks of a node, and how many each has: what is searched (docs/model.md, section 5)."""
 
-from itertools import product
+from itertools import combinations, product
 
 from attrs import evolve
 
@@ -73,5 +73,6 @@ def _dominates(one: Assignment, other: Assignment) -> bool:
     banks.
     """
     (banks, counts), (coarse, fewer) = one, other
-    divides = all(coarse[t] == coarse[u] for t in Tensor for u in Tensor if banks[t] == banks[u])
-    return one != other and divides and all(n >= m for n, m in zip(counts, fewer, strict=True))
+    if one == other or any(n < m for n, m in zip(counts, fewer, strict=True)):
+        return False
+    return all(coarse[t] == coarse[u] for t, u in combinations(Tensor, 2) if banks[t] == banks[u])
