@@ -10,11 +10,10 @@ from cpsat_pim.evaluate.cost import Figures, predict
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import ONE_BANK, BankCounts, Mapping, banks_text
-from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
-from tests.cross.test_solver_against_enumeration import machine
+from tests.cross.test_solver_against_enumeration import machine, proven_mapping
 
 #: Elements and columns of 4 B.
 WIDE = {"input_bytes": 4, "weight_bytes": 4, "output_bytes": 4, "psum_bytes": 4}
@@ -71,11 +70,7 @@ def test_optimum_is_the_least_under_all_bank_counts(case: str, node_banks: int) 
     arch = attrs.evolve(toy, node_banks=node_banks)
     for objective in OBJECTIVES:
         request = SolveRequest(objective=objective, constraints=Constraints(bank_counts=None), time_limit=60)
-        solved = solve_layer(layer, arch, request)
-        assert solved.mapping is not None
-        assert check_mapping(layer, arch, solved.mapping) == []
-        assert solved.status is Status.OPTIMAL
-        assert solved.objective_value == objective.reported(least(case, node_banks, objective))
+        proven_mapping(layer, arch, request, least(case, node_banks, objective))
 
 
 @pytest.mark.parametrize("counts", [(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2)])
@@ -83,13 +78,12 @@ def test_fixed_bank_counts_have_their_own_optimum(counts: BankCounts) -> None:
     """One bank a part is what a search decides without a constraint."""
     case, node_banks = "one bus", 4
     layer, toy = CASES[case]
+    arch = attrs.evolve(toy, node_banks=node_banks)
     for objective in OBJECTIVES:
         constraints = Constraints() if counts == ONE_BANK else Constraints(bank_counts=counts)
         request = SolveRequest(objective=objective, constraints=constraints, time_limit=60)
-        solved = solve_layer(layer, attrs.evolve(toy, node_banks=node_banks), request)
-        assert solved.mapping is not None
-        assert (solved.status, solved.mapping.bank_counts) == (Status.OPTIMAL, counts)
-        assert solved.objective_value == objective.reported(least(case, node_banks, objective, counts))
+        mapping = proven_mapping(layer, arch, request, least(case, node_banks, objective, counts))
+        assert mapping.bank_counts == counts
 
 
 def test_more_banks_open_fewer_rows() -> None:

@@ -12,11 +12,10 @@ from cpsat_pim.mapper.bounds.layer_bound import tile_lower_bound
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import BANKS, Banks, Mapping
-from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
-from tests.cross.test_solver_against_enumeration import machine, with_dram
+from tests.cross.test_solver_against_enumeration import machine, proven_mapping, with_dram
 
 #: In rows of 16 B: a product with all stored sets, one with a row-aligned tensor, streams that the MACs draw, returning
 #: partial sums wider than outputs, closed pages, uneven tiles, windows that PEs take straight from DRAM, and groups.
@@ -68,11 +67,8 @@ def test_optimum_is_the_least_under_every_assignment(case: str, node_banks: int)
     layer, toy = CASES[case]
     arch = attrs.evolve(toy, node_banks=node_banks)
     for objective in OBJECTIVES:
-        solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=30))
-        assert solved.mapping is not None
-        assert check_mapping(layer, arch, solved.mapping) == []
-        assert solved.status is Status.OPTIMAL
-        assert solved.objective_value == objective.reported(least(case, node_banks, objective))
+        request = SolveRequest(objective=objective, time_limit=30)
+        proven_mapping(layer, arch, request, least(case, node_banks, objective))
 
 
 @pytest.mark.parametrize("node_banks", [1, 2, 3])
@@ -94,11 +90,8 @@ def test_a_fixed_assignment_has_its_own_optimum(case: str, text: str) -> None:
     arch, banks = attrs.evolve(toy, node_banks=3), BANKS[text]
     for objective in OBJECTIVES:
         request = SolveRequest(objective=objective, constraints=Constraints(banks=banks), time_limit=30)
-        solved = solve_layer(layer, arch, request)
-        assert solved.mapping is not None
-        assert solved.mapping.banks == banks
-        assert solved.status is Status.OPTIMAL
-        assert solved.objective_value == objective.reported(least(case, 3, objective, banks))
+        mapping = proven_mapping(layer, arch, request, least(case, 3, objective, banks))
+        assert mapping.banks == banks
 
 
 def test_optimum_of_one_bank_is_simulated_to_the_row() -> None:

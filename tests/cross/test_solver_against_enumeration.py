@@ -49,6 +49,16 @@ def with_dram(toy: PIMArchitecture, **figures: object) -> PIMArchitecture:
     return attrs.evolve(toy, hierarchy=(*toy.hierarchy[:3], attrs.evolve(toy.hierarchy[3], **figures)))
 
 
+def proven_mapping(layer: ConvWorkload, arch: PIMArchitecture, request: SolveRequest, least: int) -> Mapping:
+    """Assert that a solve proves a least cost, in the solver's integers, with a legal mapping; return this."""
+    solved = solve_layer(layer, arch, request)
+    assert solved.mapping is not None
+    assert check_mapping(layer, arch, solved.mapping) == []
+    assert solved.status is Status.OPTIMAL
+    assert solved.objective_value == request.objective.reported(least)
+    return solved.mapping
+
+
 CASES = {
     "product, bypass free": (ConvWorkload(C=2, K=2), machine("IWO", "IWO", "")),
     "product, weights in the row buffer": (ConvWorkload(C=4, K=4), machine("O", "IWO!", "W")),
