@@ -9,7 +9,7 @@ from tables.counts.accesses import fetches
 from tables.counts.on_chip import Machine, compute_cycles
 from tables.counts.walk import StreamCounts
 from tables.dram import last_run_excess, row_miss
-from tables.nest import AXES, DRAM, IRRELEVANT, MACS, I, Nest, O, W, axis_set
+from tables.nest import AXES, DRAM, MACS, I, Nest, O, W, axis_set
 
 
 def link_wait(
@@ -17,9 +17,9 @@ def link_wait(
 ) -> int:
     """Return the largest wait(u) of the tensors of a link: cycles that the array waits at least for its loads.
 
-    0 where the MACs draw one of them from DRAM, or a tile of one is uneven: then not all change at one step.
+    0 where the MACs draw one of them from DRAM, or any tile is uneven: then not all change at one step.
     """
-    if any(nest.consumers(t)[0] == MACS or _is_uneven(nest, t) for t in tensors):
+    if any(map(any, nest.outside)) or any(nest.consumers(t)[0] == MACS for t in tensors):
         return 0
     tiles = {t: fetches(nest, t, nest.consumers(t)[0]) for t in tensors}
     often = [t for t in tensors if tiles[t] == max(tiles.values())]
@@ -29,12 +29,6 @@ def link_wait(
         if u not in often and (O in (u, *often) or u == W or tiles[W] >= 3 * tiles[I])
     ]
     return max([0, *waits])
-
-
-def _is_uneven(nest: Nest, t: int) -> bool:
-    """Return whether a tile of t covers only some of its level's loops over t's dims."""
-    outside = (d for order, outside in zip(nest.order, nest.outside, strict=True) for d in order[: outside[t]])
-    return any(d not in IRRELEVANT[t] for d in outside)
 
 
 def _loads_but_edge(machine: Machine, u: int, stream: StreamCounts) -> int:

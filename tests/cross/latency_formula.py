@@ -7,7 +7,7 @@ Nothing here comes from `tables`. Tiles, moves, accesses and scan times are thos
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from tests.tracesim.naive import RELEVANT, Naive
+from tests.tracesim.naive import Naive
 
 I, W, O = range(3)  # noqa: E741 -- the field's letters
 READ, WRITE = range(2)
@@ -156,7 +156,7 @@ class Formula:
     def link_wait(self) -> int:
         """The largest wait(u) of the tensors that share the bus."""
         firsts = [self.levels(t)[0] for t in range(3)]
-        if MACS in firsts or any(map(self.is_uneven, range(3))):
+        if MACS in firsts or self.has_uneven_tiles():
             return 0
         tiles = [self.n(t, first) for t, first in enumerate(firsts)]
         often = [t for t in range(3) if tiles[t] == max(tiles)]
@@ -165,11 +165,11 @@ class Formula:
             seldom -= {I}
         return max([0, *(self.loads_but_edge(u) - tiles[u] * self.hidden(u, often) for u in seldom)])
 
-    def is_uneven(self, t: int) -> bool:
-        """Whether a loop over t's dims of a level lies outside t's tile there."""
-        own = [[(dim, factor) for level, dim, factor in self.walked.loops if level == m] for m in range(2)]
-        outside = [loop for m in range(2) for loop in own[m][: self.walked.nest.outside[m, t]]]
-        return any(dim in RELEVANT[t] and factor > 1 for dim, factor in outside)
+    def has_uneven_tiles(self) -> bool:
+        """Whether a loop of a level lies outside some tensor's tile there."""
+        own = [[factor for level, _, factor in self.walked.loops if level == m] for m in range(2)]
+        points = [max(self.walked.nest.outside[m]) for m in range(2)]
+        return any(factor > 1 for factors, point in zip(own, points, strict=True) for factor in factors[:point])
 
     def loads_but_edge(self, u: int) -> int:
         """L(u): a column delay a column and a row miss an activation, without the first load, of O the last one."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from cpsat_pim.base.dims import ON_CHIP, Level, Tensor
+from cpsat_pim.base.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapper.model.builder import Int, Lit
 from cpsat_pim.mapper.model.streams import Streams
 from cpsat_pim.mapper.model.variables import Variables
@@ -62,7 +62,9 @@ class Links:
         """Return a variable that is at least wait(u) of docs/model.md, section 7, for each tensor u of a link."""
         b, name, works = self.v.b, "".join(t.name for t in tensors), self._works(tensors)
         wait = b.interval(0, self.max_cycles, f"link_wait_{name}")
-        held = b.both([literal for t in tensors for literal in self._is_held_evenly(t)], f"held_{name}")
+        drawn = [self.v.first_consumer(MACS, t) for t in tensors]
+        uneven = [self.v.residency.outside_any(m, d) for m in ON_CHIP for d in Dim]
+        held = b.negated(b.either([*drawn, *uneven], f"not_held_{name}"))
         more = {pair: self._is_loaded_more(*pair) for pair in itertools.permutations(tensors, 2)}
         for u in tensors:
             others = [t for t in tensors if t is not u]
@@ -103,11 +105,6 @@ class Links:
         b.imply([literal], tiles >= least)
         b.imply([b.negated(literal)], tiles <= least - 1)
         return literal
-
-    def _is_held_evenly(self, t: Tensor) -> list[Lit]:
-        """Return literals that all hold where some level takes t from DRAM, and all tiles of t are even."""
-        uneven = [self.v.residency.is_uneven(m, t) for m in ON_CHIP]
-        return [self.v.b.negated(literal) for literal in (self.v.first_consumer(MACS, t), *uneven)]
 
     def _is_held_once(self, t: Tensor) -> Lit:
         """Return whether one level alone stores t."""
