@@ -1,4 +1,4 @@
-"""Lower bounds on the cycles in which a step moves its data, whatever the homes: known before any exchange is counted.
+"""Lower bounds on what a step moves and takes, whatever the homes: known before any exchange is counted.
 
 Of a box that a node reads, only what is at home on it does not arrive, and what arrives is written to its DRAM once. Of
 what it computed, only that does not leave, and what leaves is read once. Partial sums are all read. A message is from
@@ -8,15 +8,20 @@ largest: the bound takes as long on large arrays as on small ones.
 
 Over a host the first row bounds the same, as its nodes share a bus. An element that one of them lacks crosses it once.
 Each element is at home on one node, so where two nodes of the row read the same box, one of them lacks it.
+
+Bytes: during a step a node has all that it reads and all that it computed, at home on it or staged. Only a sum may be
+written in the place of what was read.
 """
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
+from attrs import frozen
 
 from cpsat_pim.planner.array import HOST
 from cpsat_pim.planner.boxes import bounds_of, boxes_of_parts, home_boxes, volumes
+from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask, Stack
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_indices, part_ranges, part_size
 from cpsat_pim.planner.phases import Rates
@@ -29,15 +34,26 @@ def most_at_home(stack: Stack, homes: Sequence[Home]) -> int:
     return max((int(volumes(home_boxes(stack.shape, home)).max()) for home in splits.values()), default=0)
 
 
-def least_cycles(
-    graph: Graph, task: LayerTask, partition: Partition, rates: Rates, at_home: tuple[int, int, int]
-) -> int:
-    """Return cycles that the pull, the reduce and the push of a step take at least.
+@frozen(kw_only=True)
+class Least:
+    """Cycles that the pull, the reduce and the push of a step take at least; bytes on its region's first node."""
+
+    cycles: int
+    node_bytes: int
+
+    def cost(self, per_cycle: int, room_bytes: int) -> int:
+        """Return what the cycles cost, if the step has room; else more than anything."""
+        return per_cycle * self.cycles if self.node_bytes <= room_bytes else INFINITE
+
+
+def least_of(graph: Graph, task: LayerTask, partition: Partition, rates: Rates, at_home: tuple[int, int, int]) -> Least:
+    """Return what a step takes at least.
 
     `at_home`: the most elements of what is read, of what takes the place of W and of what is written on one node.
     """
     first = _FirstNode(graph, task, partition, rates)
-    return first.pull(*at_home[:2]) + first.reduce() + first.push(at_home[2])
+    cycles = first.pull(*at_home[:2]) + first.reduce() + first.push(at_home[2])
+    return Least(cycles=cycles, node_bytes=first.node_bytes())
 
 
 class _FirstNode:
@@ -120,6 +136,20 @@ class _FirstNode:
             return cycles
         leaving = max(self._elements_of_first_row() - math.prod(factor for _, factor in self.partition.w) * written, 0)
         return max(cycles, -(-leaving * width // self.rates.array.flit_bytes))
+
+    def node_bytes(self) -> int:
+        """All that is read, weights among it, and all that is computed unless it becomes a sum."""
+        boxes, stacks, task, layer = self.boxes, self.graph.stacks, self.task, self.task.workload
+        read = volumes(boxes.input).sum()
+        read += 0 if boxes.pooled_input is None else volumes(boxes.pooled_input).sum()
+        found = int(read) * stacks[task.reads.stack].element_bytes
+        if task.reads_weights is None:
+            found += int(boxes.weight_elements[0]) * layer.weight_bytes
+        elif boxes.weights is not None and task.reads_weights.stack != task.reads.stack:
+            found += int(volumes(boxes.weights).sum()) * stacks[task.reads_weights.stack].element_bytes
+        if self.partition.split("C") > 1:
+            return found + self.output * layer.psum_bytes
+        return found + (0 if task.finishes else self.output * layer.output_bytes)
 
     def _scan_cycles(self, size: int, scans: int) -> int:
         """Return the cycles of so many scans of so many bytes: a column and an activation each, or more."""

@@ -15,6 +15,7 @@ from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.layout_pairs import layout_pairs, pair_indices
 from cpsat_pim.planner.measures import measured_pulls, measured_pushes
+from cpsat_pim.planner.movement import Least
 from cpsat_pim.planner.nodes import HIGHEST, Layouts, NodeCosts, NodeProblem
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.parts import Parts
@@ -29,26 +30,25 @@ from tables.array.least import least_of_rows
 #: Indices of the homes that a layer reads (I, and what takes the place of W) and writes.
 At = tuple[int, int, int]
 
-#: In the place of a cost that was not taken over yet.
-_NOTHING: Any = object()
+_NOTHING: Any = object()  # a cost that was not taken over yet
 
 
 @define(kw_only=True, eq=False)
 class _Row:
-    """One partition: its node problems by layout, and the least that it is known to cost with what it moves."""
+    """One partition: its node problems by layout, the least that it costs with what it moves, and what it moves."""
 
     partition: Partition
     program: tuple[NodeProblem, ...]
     floor: int
-    moved: int | None = None
+    least: Least | None = None
 
 
 @define(kw_only=True, eq=False)
 class LayerOptions:
     """All partitions of a layer, as rows; `reads`, `reads_weights`, `writes` are the homes that are looked at.
 
-    Rows that were looked at, `seen` of them, come first; what they move is in arrays. Bytes have a price on
-    `first_node`.
+    Rows that were looked at, `seen` of them, come first; what they move is in arrays. Of the others those are left out
+    whose step takes more than `room_bytes` on its region's first node. Bytes have a price on `first_node`.
     """
 
     graph: Graph
@@ -62,12 +62,12 @@ class LayerOptions:
     writes: Sequence[Home]
     partitions: Sequence[Partition]
     first_node: int = 0
+    room_bytes: int = INFINITE
     rows: list[_Row] = field(init=False)
     seen: int = 0
     #: Whether rows that were not looked at are left out, so that bounds are of the others only.
     is_closed: bool = False
-    #: What each row pulls, int64[2, rows, homes read, homes of W or 1], and what it adds and pushes, int64[2, rows,
-    #: homes written].
+    #: What rows pull, int64[2, rows, homes read, homes of W or 1], and add and push, int64[2, rows, homes written].
     _pull: np.ndarray = field(init=False)
     _push: np.ndarray = field(init=False)
     #: Costs of node programs by lower or upper bound: int64[2, 2, rows, pairs of layouts]; and what they were made of.
@@ -78,9 +78,8 @@ class LayerOptions:
     _pair_of: np.ndarray = field(init=False)
     _replicas: ReplicaTable = field(init=False)
     _parts: Parts = field(init=False)
-    #: The last tables by what they were asked for.
+    #: The last tables, and bounds of rows that were not looked at, by what they were asked for.
     _tables: dict[tuple[bool, Price], np.ndarray] = field(init=False, factory=dict)
-    #: The same of bounds of rows that were not looked at.
     _floors: dict[Price, np.ndarray] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -106,7 +105,7 @@ class LayerOptions:
         return self.partitions[0].region
 
     def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
-        """The least that a partition's node program costs, in whatever layouts."""
+        """The least that a partition's node program costs."""
         return min((self.share.own(cost)[0] for cost in map(self.costs.cost, problems) if cost), default=INFINITE)
 
     @property
@@ -142,6 +141,11 @@ class LayerOptions:
         self.is_closed = is_closed
         self._forget()
 
+    def limit(self, room_bytes: int) -> None:
+        """Change the room of a step, for rows that were not looked at."""
+        self.room_bytes = room_bytes
+        self._order((), FREE_BYTES)
+
     def look_at(
         self,
         count: int,
@@ -154,10 +158,9 @@ class LayerOptions:
         Their node programs' bounds are refined before: that takes less time, and counts for all rows of equal parts.
         """
         rest = self.rows[self.seen :]
-        if cycles_weight := self.weighing.objective.weights[0]:
-            for row in rest:
-                if row.moved is None and not is_over():
-                    row.moved = cycles_weight * self._parts.least_cycles(row.partition)
+        for row in rest:
+            if row.least is None and not is_over():
+                row.least = self._parts.least(row.partition)
         self._order(first, price)
         while not is_over() and (plain := self._plain(self.rows[self.seen : self.seen + count])):
             for problem in plain:
@@ -176,7 +179,8 @@ class LayerOptions:
         ahead, rest = {id(self.rows[i]) for i in first}, self.rows[self.seen :]
         own = {id(row.program): self._floor(row.program) for row in {id(row.program): row for row in rest}.values()}
         for row in rest:
-            row.floor = min(INFINITE, own[id(row.program)] + (row.moved or 0))
+            moved = row.least.cost(self.weighing.objective.weights[0], self.room_bytes) if row.least else 0
+            row.floor = min(INFINITE, own[id(row.program)] + moved)
         self._forget()
         floors = self.floors(price)
         order = sorted(range(len(rest)), key=lambda i: (id(rest[i]) not in ahead, int(floors[i])))

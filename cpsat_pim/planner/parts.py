@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from cpsat_pim.planner.array import HOST
 from cpsat_pim.planner.graph import Graph, LayerTask
-from cpsat_pim.planner.movement import least_cycles, most_at_home
+from cpsat_pim.planner.movement import Least, least_of, most_at_home
 from cpsat_pim.planner.nodes import Layouts, NodeProblem
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, products
 from cpsat_pim.planner.phases import Rates
@@ -31,7 +31,7 @@ class Parts:
     layouts: Sequence[Layouts]
     homes: tuple[Sequence[Home], Sequence[Home], Sequence[Home]]
     _programs: dict[Any, tuple[NodeProblem, ...]] = field(init=False, factory=dict)
-    _cycles: dict[Any, int] = field(init=False, factory=dict)
+    _least: dict[Any, Least] = field(init=False, factory=dict)
 
     def programs(self, partition: Partition) -> tuple[NodeProblem, ...]:
         """Return the node problem of a partition for each pair of layouts."""
@@ -41,14 +41,14 @@ class Parts:
             self._programs[key] = tuple(NodeProblem(layer=layer, layouts=pair) for pair in self.layouts)
         return self._programs[key]
 
-    def least_cycles(self, partition: Partition) -> int:
-        """Return cycles that moving data takes at least, whatever the homes."""
+    def least(self, partition: Partition) -> Least:
+        """Return what moving data takes at least, whatever the homes."""
         key = _splits(partition)
         if self.rates.array.interconnect == HOST:  # nodes of a row share a bus, so it matters how rows are split
             key += tuple(products(partition.w)[dim] for dim in LAYER_DIMS)
-        if key not in self._cycles:
-            self._cycles[key] = least_cycles(self.graph, self.task, partition, self.rates, self._most_at_home)
-        return self._cycles[key]
+        if key not in self._least:
+            self._least[key] = least_of(self.graph, self.task, partition, self.rates, self._most_at_home)
+        return self._least[key]
 
     @cached_property
     def _most_at_home(self) -> tuple[int, int, int]:

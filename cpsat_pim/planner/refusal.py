@@ -6,6 +6,7 @@ from collections.abc import Callable
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.labels.least_room import LeastRoom
+from cpsat_pim.planner.room import limit_steps
 
 
 def refuse(
@@ -27,6 +28,7 @@ def refuse(
     else:
         reason = f"no plan {'of the space' if is_proven else 'was found that'} fits the {room} bytes of a node"
     low = max(least, room + 1) if is_proven else least
+    limit_steps(instance, smallest_bytes)
     stop = instance.costs.stop
     search = LeastRoom(
         instance=instance,

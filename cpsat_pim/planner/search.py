@@ -8,8 +8,6 @@ solved. When it uses none of these, its cost is that of a plan, which is optimal
 import time
 from collections.abc import Sequence
 
-from attrs import define, field
-
 from cpsat_pim.base.interrupts import interrupt_stops
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.array import NodeArray
@@ -23,7 +21,8 @@ from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem, Useful
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.refusal import refuse
-from cpsat_pim.planner.solved import Report, SearchLimits, SolvedPlan, ignore, statistics_of
+from cpsat_pim.planner.room import limit_steps
+from cpsat_pim.planner.solved import Incumbent, Report, SearchLimits, SolvedPlan, ignore, statistics_of
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.tighten import Tightening
 from cpsat_pim.planner.weighing import FREE_BYTES, Price
@@ -58,16 +57,6 @@ def solve_plan(
         return search.run()
 
 
-@define(kw_only=True, eq=False)
-class _Found:
-    """The best plan so far."""
-
-    value: int = INFINITE
-    tie: int = field(default=INFINITE)
-    plan: Plan | None = None
-    cost: PlanCost | None = None
-
-
 class _Search:
     """Rounds of elimination and tighter bounds."""
 
@@ -80,8 +69,8 @@ class _Search:
         self.until = self.started + limits.time_limit
         self.seek_from = self.started + limits.time_limit * limits.seek_percent / 100
         self.has_sought = False
-        self.rounds, self.bound, self.energy_bound, self.found = 0, 0, 0, _Found()
-        self.offered: list[_Found] = []
+        self.rounds, self.bound, self.energy_bound, self.found = 0, 0, 0, Incumbent()
+        self.offered: list[Incumbent] = []
         #: What the smallest plan that was evaluated takes on its fullest node.
         self.smallest_bytes = INFINITE
         self.tightening = Tightening(
@@ -138,7 +127,7 @@ class _Search:
             if broken := list(self.instance.space.constraints.broken_by(self.instance.graph, plan)):
                 raise ValueError("\n".join(f"a plan to start from: {line}" for line in broken))
             cost, value = self.instance.value(plan)
-            self.offered.append(_Found(value=value, tie=cost.energy_fj, plan=plan, cost=cost))
+            self.offered.append(Incumbent(value=value, tie=cost.energy_fj, plan=plan, cost=cost))
         self._take_offered(fitting=False)
 
     def _take_offered(self, fitting: bool) -> None:
@@ -153,6 +142,7 @@ class _Search:
         """Tighten until a plan costs no more than the bound, or the time is up."""
         if self.instance.least_peak_bytes > self.instance.array.capacity_bytes:
             return self._answer()
+        limit_steps(self.instance, self.instance.array.capacity_bytes)
         for count in (1, self.limits.batch - 1):
             for options in self.instance.distinct:
                 options.look_at(count, self.tightening.is_paused)
@@ -160,7 +150,7 @@ class _Search:
         while not (self.is_over or self.is_proven or self.is_fit_due):
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)
-            if self.is_proven or not (self._tighten(lower) or self.is_seek_due):
+            if self.is_proven or lower.cost >= INFINITE or not (self._tighten(lower) or self.is_seek_due):
                 break
             if self.is_seek_due:
                 self._seek_any_plan()
@@ -246,7 +236,7 @@ class _Search:
         assert value == upper.cost or (upper.ways and value > upper.cost), (value, upper.cost)
         tie = cost.energy_fj if upper.ways else upper.tie
         if (value, tie) < (self.found.value, self.found.tie):
-            self.found = _Found(value=value, plan=plan, cost=cost, tie=tie)
+            self.found = Incumbent(value=value, plan=plan, cost=cost, tie=tie)
 
     # --- Capacity ----------------------------------------------------------------------------------------------------
 
@@ -256,8 +246,14 @@ class _Search:
         The bound of all plans stays one of those that fit.
         """
         array, is_too_large = self.instance.array, self.is_too_large
-        self.found, self.then_energy, self.has_sought = _Found(), False, True  # plans are sought at prices from now on
+        self.found, self.then_energy, self.has_sought = (
+            Incumbent(),
+            False,
+            True,
+        )  # plans are sought at prices from now on
         self._take_offered(fitting=True)
+        if self.bound >= INFINITE:
+            return
         if not is_too_large:
             self.report("the best plan has too many layouts: homes and options that are left become one model")
             self._set_labels(FREE_BYTES)
@@ -277,7 +273,7 @@ class _Search:
             self.bound = max(self.bound, fit.bound)
             self.smallest_bytes = min(self.smallest_bytes, fit.least_peak_bytes)
             if fit.value < self.found.value and fit.cost is not None:
-                self.found = _Found(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
+                self.found = Incumbent(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
             if self.is_over or self.is_first_proven:
                 return
             prices = [fit.bound_price or fitting.highest_price, *([] if fit.plan else [fitting.highest_price])]
@@ -317,7 +313,7 @@ class _Search:
         self.bound = max(self.bound, fitting.bound)
 
     def _take(self, plan: Plan, cost: PlanCost, value: int) -> None:
-        self.found = _Found(value=value, tie=cost.energy_fj, plan=plan, cost=cost)
+        self.found = Incumbent(value=value, tie=cost.energy_fj, plan=plan, cost=cost)
 
     # --- The result --------------------------------------------------------------------------------------------------
 

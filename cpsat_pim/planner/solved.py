@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import define, frozen
 
 from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.plan import Plan
@@ -36,6 +37,16 @@ class SearchLimits:
     refusal_percent: int = 5
     wide_gap: float = 0.05
     fit_gap: float = 0.02
+
+
+@define(kw_only=True, eq=False)
+class Incumbent:
+    """The best plan so far: its value, its cost, and what breaks ties of values."""
+
+    value: int = INFINITE
+    tie: int = INFINITE
+    plan: Plan | None = None
+    cost: PlanCost | None = None
 
 
 @frozen(kw_only=True)

@@ -139,7 +139,7 @@ class LayerCosts:
 
     def least_moved(self, partition: Partition, homes: StepHomes) -> int:
         """The objective of what is moved, at least: known without counting any exchange."""
-        return self._weights[0] and self._weights[0] * self._parts_at(homes).least_cycles(partition)
+        return self._weights[0] and self._weights[0] * self._parts_at(homes).least(partition).cycles
 
     def _parts_at(self, homes: StepHomes) -> Parts:
         if homes not in self._parts:

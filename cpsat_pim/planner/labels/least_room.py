@@ -57,10 +57,11 @@ class LeastRoom:
 
     @property
     def _options(self) -> int:
-        """Options of all layers, at most."""
+        """Options of all layers that a step has room for, at most."""
         sizes = self.instance.sizes
         return sum(
-            len(options.rows) * int(np.prod([sizes[name] for name in dict.fromkeys(self.instance.roles(task))]))
+            (options.seen + int((options.floors(FREE_BYTES) < INFINITE).sum()))
+            * int(np.prod([sizes[name] for name in dict.fromkeys(self.instance.roles(task))]))
             for task, options in ((task, self.instance.options[task.name]) for task in self.instance.graph.tasks)
         )
 
