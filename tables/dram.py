@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-from numba.extending import register_jitable
-
-from tables.jit import njit
+from tables.jit import jitable, njit
 
 
 class Dram(NamedTuple):
@@ -50,7 +48,7 @@ def last_run_excess(dram: Dram) -> int:
     return dram.RL + dram.burst - dram.tRTP - dram.tRP
 
 
-@register_jitable
+@jitable
 def row_miss(dram: Dram) -> int:
     """Return the least cycles that a row activation adds to a stream, beside its columns (Eq. 33)."""
     return dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.extending import register_jitable
 
 from tables.compiler import KernelCompiler
 from tables.kernel_cache import keep
@@ -22,3 +23,8 @@ def njit(function: F) -> F:
     keep(compiled, function)
     link_only(compiled, function)
     return cast(F, compiled)
+
+
+def jitable(function: F) -> F:
+    """Let kernels call a function that is not compiled where Python calls it."""
+    return cast(F, register_jitable(function))

@@ -246,11 +246,8 @@ class _Search:
         The bound of all plans stays one of those that fit.
         """
         array, is_too_large = self.instance.array, self.is_too_large
-        self.found, self.then_energy, self.has_sought = (
-            Incumbent(),
-            False,
-            True,
-        )  # plans are sought at prices from now on
+        self.found, self.then_energy = Incumbent(), False
+        self.has_sought = True  # plans are sought at prices from now on
         self._take_offered(fitting=True)
         if self.bound >= INFINITE:
             return
