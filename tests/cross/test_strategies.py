@@ -91,6 +91,11 @@ def shares(banks: Banks) -> Option:
     return lambda case: case.mapping.banks == banks
 
 
+def is_chosen(node_banks: int) -> Option:
+    """How many of the node's banks each tensor has is the solver's choice."""
+    return lambda case: case.bank_counts is None and case.arch.node_banks == node_banks
+
+
 def only(case: Any, *dims: Dim) -> bool:
     """Whether all other dims are 1, and these are not."""
     return all((bound > 1) == (d in dims) for d, bound in zip(Dim, case.layer.bounds, strict=True))
@@ -150,6 +155,7 @@ TRACED: dict[str, Option] = {
     "a multiple of 1009": has_multiple(1009),
     **{f"{banks} banks of the node": machine_has("node_banks", banks) for banks in (None, 1, 2, 3, 4)},
 }
+CHOSEN: dict[str, Option] = {f"numbers chosen of {banks} banks": is_chosen(banks) for banks in (1, 2, 3, 4, 8)}
 SHARED: dict[str, Option] = {text: shares(banks) for text, banks in BANKS.items()}
 
 
@@ -188,7 +194,7 @@ def test_strategies_draw_every_option() -> None:
     [
         (traced_case, LAYERS | TRACED | MACHINES, MAPPINGS | SHARED),
         (solved_case, LAYERS | LARGER | MACHINES, MAPPINGS),
-        (enumerated_case, LAYERS | MACHINES, {}),
+        (enumerated_case, LAYERS | MACHINES | CHOSEN, {}),
     ],
 )
 def test_fuzz_draws_every_option(

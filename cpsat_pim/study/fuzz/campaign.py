@@ -19,6 +19,7 @@ from attrs import frozen
 
 from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.mapper.result import SolvedLayer
+from cpsat_pim.mapping import ONE_BANK
 from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.study.baselines.problem import Problem
 from cpsat_pim.study.baselines.search import Effort, map_by_annealing
@@ -120,9 +121,11 @@ def solved_case(draw: Drawer) -> Case:
 
 
 def enumerated_case(draw: Drawer) -> Case:
-    """Draw a tiny layer on a machine that leaves few choices, and may have few banks."""
+    """Draw a tiny layer on a machine that leaves few choices, and may have few banks, whose numbers may be chosen."""
     case = Case(layer=draw.layer(_ENUMERATED), arch=draw.machine(forced=80), objective=draw.objective())
-    return attrs.evolve(case, arch=draw.few_banks(case.arch)) if draw.chance(25) else case
+    if not draw.chance(25):
+        return case
+    return attrs.evolve(case, arch=draw.few_banks(case.arch), bank_counts=draw.any_of((ONE_BANK, None)))
 
 
 def with_mappings(draw: Drawer, case: Case) -> Iterator[Case]:
@@ -193,7 +196,7 @@ def _pin(draw: Drawer, limits: Limits) -> Iterator[Made]:
 
 def _enumerate(name: str, case: Case, limits: Limits) -> Iterator[Made]:
     """Solve a layer, and evaluate every mapping of it if they are few."""
-    if check_fits(case.layer, case.arch) or (mappings := few_mappings(case)) is None:
+    if check_fits(case.layer, case.arch, case.bank_counts) or (mappings := few_mappings(case)) is None:
         return
     solved = attempt(case, lambda: solve(case, limits))
     yield name, case, _checked(case, solved, partial(check_optimum, mappings=mappings))

@@ -16,9 +16,9 @@ from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import Disagreement, differences, simulate, verify
 from cpsat_pim.mapper.result import Objective, SolvedLayer, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import ONE_BANK, BankCounts, Mapping
 from cpsat_pim.mapping.check import check_mapping
-from cpsat_pim.mapping.constraints import FREE, Constraints
+from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.study.fuzz.oracle import Legality
 from cpsat_pim.workload import ConvWorkload
@@ -34,24 +34,28 @@ PINS = ("temporal", "inside", "spatial", "order", "stored", "layout")
 
 @frozen(kw_only=True)
 class Case:
-    """The case to compare: a layer on a machine, with the parts `pinned` (of `PINS`) fixed to those of a mapping."""
+    """The case to compare: a layer on a machine, with the parts `pinned` (of `PINS`) fixed to those of a mapping.
+
+    `bank_counts`: how many of the node's banks each tensor has, as in `Constraints`; None if that is chosen.
+    """
 
     layer: ConvWorkload
     arch: PIMArchitecture
     objective: Objective
     mapping: Mapping | None = None
     pinned: tuple[str, ...] = field(default=(), converter=as_tuple)
+    bank_counts: BankCounts | None = ONE_BANK
 
     @property
     def constraints(self) -> Constraints:
-        """The constraints that fix the pinned parts."""
+        """The constraints that fix the pinned parts and the bank counts."""
         if self.mapping is None:
-            return FREE
+            return Constraints(bank_counts=self.bank_counts)
         free = (None,) * len(Dim)
         parts = {name: getattr(self.mapping, name) for name in self.pinned if name != "inside"}
         if "inside" in self.pinned:
             parts = {"temporal": (*self.mapping.temporal[: len(ON_CHIP)], free, free)} | parts
-        return Constraints(**parts)
+        return Constraints(bank_counts=self.bank_counts, **parts)
 
     def value(self, mapping: Mapping) -> int:
         """Return the predicted objective of a mapping in the solver's integers."""

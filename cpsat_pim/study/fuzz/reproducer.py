@@ -5,11 +5,12 @@ from pathlib import Path
 
 from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.base.files import write_json
-from cpsat_pim.base.reading import read_json, read_plain
+from cpsat_pim.base.reading import Value, read_json, read_plain
 from cpsat_pim.evaluate.cost import Figures, predict
 from cpsat_pim.evaluate.verify import VERSION, reproducer, simulate
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import ONE_BANK, Mapping
+from cpsat_pim.mapping.constraints import CHOOSE, choice_of_bank_counts, fixed_bank_counts
 from cpsat_pim.mapping.mapping_file import build_mapping
 from cpsat_pim.report.jsonfile import OBJECTIVE
 from cpsat_pim.study.fuzz.campaign import Discovery
@@ -31,6 +32,7 @@ def write_discovery(discovery: Discovery, path: str | Path) -> None:
         "comparison": discovery.comparison,
         "objective": case.objective.to_dict(),
         "pinned": list(case.pinned),
+        "bank_counts": list(case.bank_counts) if case.bank_counts else CHOOSE,
     }
     write_json(shown | question, path)
 
@@ -60,4 +62,12 @@ def read_case(path: str | Path) -> tuple[str, Case]:
     pinned = data.get("pinned", [])
     if not isinstance(pinned, list) or not all(name in PINS for name in pinned):
         raise ValueError(f"{path}: pinned: must be a list of {', '.join(PINS)} (got {pinned})")
-    return name, Case(layer=layer, arch=arch, objective=objective, mapping=mapping, pinned=pinned)
+    counts = read_plain(f"{path}: bank_counts", data.get("bank_counts", ONE_BANK), Value(choice_of_bank_counts))
+    return name, Case(
+        layer=layer,
+        arch=arch,
+        objective=objective,
+        mapping=mapping,
+        pinned=pinned,
+        bank_counts=fixed_bank_counts(counts),
+    )

@@ -67,10 +67,14 @@ def simpler_cases(case: Case) -> Iterator[Case]:
 
 
 def _own_banks(case: Case) -> Iterator[Case]:
-    """Yield the case in which each tensor has a bank of its own, if the node's banks are numbered."""
+    """Yield the case in which each tensor has a bank of its own, if the node's banks are numbered, or one that is not
+    chosen.
+    """
     if case.arch.node_banks is not None:
         mapping = case.mapping and attrs.evolve(case.mapping, banks=OWN_BANKS, bank_counts=ONE_BANK)
-        yield attrs.evolve(case, arch=attrs.evolve(case.arch, node_banks=None), mapping=mapping)
+        arch = attrs.evolve(case.arch, node_banks=None)
+        yield attrs.evolve(case, arch=arch, mapping=mapping, bank_counts=ONE_BANK)
+    yield attrs.evolve(case, bank_counts=ONE_BANK)
 
 
 def _smaller(case: Case) -> Iterator[Case]:

@@ -19,7 +19,7 @@ from cpsat_pim.base.dims import Dim, Level
 from cpsat_pim.cli import main
 from cpsat_pim.evaluate.cost import Prediction, predict
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import ONE_BANK, BankCounts, Mapping
 from cpsat_pim.study.fuzz.campaign import Discovery, compare_round, run_campaign
 from cpsat_pim.study.fuzz.compare import Case, Finding, Limits, check_bound, check_optimum, compare, few_mappings, solve
 from cpsat_pim.study.fuzz.draw import Drawer
@@ -86,6 +86,29 @@ def test_pinned_parts_hold_the_solver_and_are_read_back(tmp_path: Path) -> None:
     above = Finding(lines=("x",), witness=mapping)
     write_discovery(Discovery(comparison="pinned", round=0, case=case, finding=above), tmp_path / "found.json")
     assert read_case(tmp_path / "found.json") == ("pinned", case)
+
+
+@pytest.mark.parametrize("counts", [None, (1, 2, 1), ONE_BANK])
+def test_bank_counts_are_read_back(tmp_path: Path, counts: BankCounts | None) -> None:
+    """A replay asks the same question."""
+    case = Case(layer=ConvWorkload(C=2), arch=attrs.evolve(PLAIN, node_banks=4), objective=ENERGY, bank_counts=counts)
+    found = Finding(lines=("x",), witness=None)
+    write_discovery(Discovery(comparison="enumeration", round=0, case=case, finding=found), tmp_path / "found.json")
+    assert read_case(tmp_path / "found.json") == ("enumeration", case)
+
+
+def test_chosen_bank_counts_are_shrunk_to_one_bank() -> None:
+    """Unless the disagreement needs them."""
+    arch = attrs.evolve(PLAIN, node_banks=4)
+    case = Case(layer=ConvWorkload(C=2), arch=arch, objective=ENERGY, bank_counts=None)
+    wrong = Finding(lines=["wrong"], witness=None)
+
+    def needs_a_choice(case: Case) -> Finding | None:
+        return wrong if case.bank_counts is None and case.arch.node_banks else None
+
+    assert shrink(case, wrong, needs_a_choice, lambda: False)[0].bank_counts is None
+    free = shrink(case, wrong, lambda case: wrong, lambda: False)[0]
+    assert (free.arch.node_banks, free.bank_counts) == (None, ONE_BANK)
 
 
 def test_completions_differ_in_outer_loops_orders_and_layouts_only() -> None:
