@@ -9,6 +9,7 @@ import itertools
 import math
 import random
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -64,11 +65,19 @@ MACHINES = {
     "two banks of the node, no reduction": PIMArchitecture(node_banks=2, spatial_reduction=False),
 }
 KINDS = ("latency", "energy", "blended")
-#: Each pair of a layer, a machine and an objective occurs; combinations of three that repeat only such pairs are slow.
-COMBINATIONS = [
-    pytest.param(name, machine, kind, marks=[] if (i + j + k) % len(KINDS) == 0 else pytest.mark.slow)
-    for (i, name), (j, machine), (k, kind) in itertools.product(*map(enumerate, (LAYERS, MACHINES, KINDS)))
-]
+
+
+def in_turns(share: int, *axes: Iterable[object]) -> list[Any]:
+    """Return all combinations, of which one in `share` is quick: with an axis of at least `share` values, every pair of
+    values of the two others is among those.
+    """
+    return [
+        pytest.param(*values, marks=[] if sum(indices) % share == 0 else pytest.mark.slow)
+        for indices, values in (zip(*found, strict=True) for found in itertools.product(*map(enumerate, axes)))
+    ]
+
+
+COMBINATIONS = in_turns(len(KINDS), LAYERS, MACHINES, KINDS)
 #: Few: most of these mappings cost many times the optimum, and as much as too many tiles.
 FEW_TILES = SearchParameters(trial_tiles=50_000)
 DRAWN = 3
@@ -254,9 +263,9 @@ def test_master_problem_contains_every_mapping_at_its_exact_cost(name: str, mach
         assert contains(layer, arch, objective, tables, draw_mapping(layer, arch, rng))
 
 
-@pytest.mark.parametrize("kind", ["latency", "energy"])
-@pytest.mark.parametrize("name", ["3x3", "matrix", "groups"])
-@pytest.mark.parametrize("node_banks", [4, 16])
+@pytest.mark.parametrize(
+    ("name", "node_banks", "kind"), in_turns(2, ["3x3", "matrix", "groups"], [4, 16], ["latency", "energy"])
+)
 def test_master_problem_contains_every_mapping_with_several_banks(name: str, node_banks: int, kind: str) -> None:
     """Each tensor is bounded with its own number of banks, in layouts of small rows."""
     layer, arch = LAYERS[name], attrs.evolve(MACHINES["default"], node_banks=node_banks)
@@ -290,9 +299,10 @@ def test_streams_of_a_bank_on_a_shared_bus_are_bounded(name: str, preset: str) -
     assert contains(layer, arch, objective, build_tables(layer, arch), mapping)
 
 
-@pytest.mark.parametrize("channels_innermost", [False, True])
-@pytest.mark.parametrize("machine", ["default", "closed pages"])
-@pytest.mark.parametrize("name", ["3x3", "5x5 stride 2", "groups"])
+@pytest.mark.parametrize(
+    ("name", "machine", "channels_innermost"),
+    in_turns(2, ["3x3", "5x5 stride 2", "groups"], ["default", "closed pages"], [False, True]),
+)
 def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: str, channels_innermost: bool) -> None:
     """The bounds hold for any loops of the DRAM, and with those of C inside all others."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("blended")
@@ -311,9 +321,7 @@ def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: st
         assert contains(layer, arch, objective, build_tables(layer, arch), ordered, cut_pool=cut_pool)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(("name", "machine", "kind"), COMBINATIONS)
 def test_stream_limits_admit_the_streams_of_every_mapping(name: str, machine: str, kind: str) -> None:
     """The limits of a search admit mappings of all subspaces, as these share counted streams and cuts."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named(kind)

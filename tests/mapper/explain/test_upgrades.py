@@ -1,13 +1,14 @@
 """What upgrades buy: against the whole space of a tiny layer, and what is claimed without a proof, by hand."""
 
 import itertools
+from functools import cache
 
 import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Tensor
-from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.evaluate.cost import Figures, predict
 from cpsat_pim.mapper.explain import ExplainRequest, Gain, Known, Upgrade, explain_layer, sum_gains, upgrades_of
 from cpsat_pim.mapper.explain.upgrades import find_gains
 from cpsat_pim.mapper.network.run import solve_and_verify
@@ -17,7 +18,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
-from tests.cross.test_solver_against_enumeration import CASES, machine
+from tests.cross.test_solver_against_enumeration import CASES, LONG_ARE_SLOW, machine
 from tests.report.results import solved_layer
 
 LAYER, ARCH = ConvWorkload(C=3), machine("O", "IW", "")
@@ -26,10 +27,15 @@ LARGER = Upgrade(path="hierarchy.PE.entries", before=16, after=32, is_larger=Tru
 OTHER = Upgrade(path="hierarchy.DRAM.num_banks", before=1, after=2)
 
 
+@cache
+def whole_space(arch: PIMArchitecture) -> list[Figures]:
+    """Return the predicted figures of each mapping."""
+    return [predict(LAYER, arch, mapping).figures for mapping in every_mapping(LAYER, arch)]
+
+
 def least(arch: PIMArchitecture, objective: Objective) -> int:
     """Of the whole space."""
-    figures = (predict(LAYER, arch, mapping).figures for mapping in every_mapping(LAYER, arch))
-    return min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
+    return min(objective.value(f.latency_cycles, f.energy_fj) for f in whole_space(arch))
 
 
 def never() -> bool:
@@ -94,7 +100,7 @@ def test_more_banks_than_tensors_are_a_step_only_if_their_numbers_are_chosen(nod
     assert step in upgrades_of(arch, chooses_bank_counts=True)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", LONG_ARE_SLOW)
 def test_larger_machines_leave_every_mapping_as_it_is(case: str) -> None:
     """On a machine with more of something that is called larger it is legal and costs the same."""
     layer, arch = CASES[case]
