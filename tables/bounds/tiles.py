@@ -45,8 +45,9 @@ def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: Tr
     `vectors` int[n, 19]: PEs per dim, lanes per dim, whether the PEs store each tensor. `kinds` int[n, 4]: rows of
     `TileCosts.points` and `arrays`, of axis P, then of Q. `cycles` int[n]: a lower bound on the latency of each spatial
     mapping. `is_aligned`: at least one tensor is row-aligned, else none. `most`: the number of evaluations after which
-    the enumeration stops. `margin` m > 0: whenever a bound is found, the trial bound is lowered to that bound and an
-    m-th of it; `found` may then hold tiles above it. `number`: tiles found by earlier calls.
+    the enumeration stops; it also stops when more tiles are found than `found` has rows. `margin` m > 0: whenever a
+    bound is found, the trial bound is lowered to that bound and an m-th of it; `found` may then hold tiles above it.
+    `number`: tiles found by earlier calls.
 
     Modifies `found` int[k, 18], the first k tiles: spatial mapping, extents in the PEs and in the global buffer, bound.
     Modifies `min_bound` int[n]: the smallest bound per spatial mapping, or `INFINITE_COST`.
@@ -68,7 +69,7 @@ def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: Tr
                     x, costs, dram_bounds, objective, is_aligned, n, number, found
                 )
                 evaluated += seen
-            if evaluated > most:
+            if evaluated > most or number > len(found):
                 return number, evaluated, objective
             if not x.is_inner_set:  # this was the bound for any T0
                 x.is_inner_set, is_left = 1, value <= objective.trial_bound

@@ -171,10 +171,10 @@ def test_pruned_tiles_cost_more(name: str, subspace: Subspace, objective: Object
 
 
 @pytest.mark.parametrize("subspace", [Subspace.MERGED, Subspace.ALIGNED], ids=lambda subspace: subspace.name)
-def test_too_many_tiles_are_known_as_far_as_they_were_enumerated(subspace: Subspace) -> None:
+@pytest.mark.parametrize("few", [SearchParameters(hard_tiles=1000), SearchParameters(kept_tiles=100)])
+def test_too_many_tiles_are_known_as_far_as_they_were_enumerated(subspace: Subspace, few: SearchParameters) -> None:
     """All tiles below the bound of the next vector are known; a trial bound for which they are is no higher than it."""
     layer, arch = LAYERS["3x3"], MACHINES["default"]
-    few = SearchParameters(hard_tiles=1000)
     whole, some = (tile_bounds(layer, arch, OBJECTIVES[0], subspace, of) for of in (DEFAULTS, few))
     assert whole.spatial_bounds.lower_bound is not None
     far = whole.spatial_bounds.lower_bound * 11 // 10
@@ -187,6 +187,25 @@ def test_too_many_tiles_are_known_as_far_as_they_were_enumerated(subspace: Subsp
     assert known is not None
     assert 0 < len(known) == (every[:, -1] <= reached).sum()
     assert some.lower_bound(far) == known[:, -1].min()
+
+
+def test_nothing_is_bounded_after_more_tiles_than_are_kept() -> None:
+    """Of one spatial mapping with thousands of tiles, as many as are kept and those of one set more."""
+    layer, arch = LAYERS["3x3"], MACHINES["default"]
+    spatial_bounds = SpatialBounds(layer, arch, OBJECTIVES[0], Restriction(layer, arch))
+    counts: dict[int, int] = {}
+    for kept in (20, 100_000):
+        bounded: list[int] = []
+        tiles = TileBounds(
+            spatial_bounds,
+            build_tables(layer, arch),
+            on_enumerated=bounded.append,
+            parameters=SearchParameters(kept_tiles=kept),
+        )
+        vectors, values = spatial_bounds.candidates(INFINITE_COST)
+        tiles.enumerate(INFINITE_COST, vectors[:1], values[:1])
+        counts[kept] = sum(bounded)
+    assert 20 < counts[20] < counts[100_000] / 4
 
 
 def test_too_many_tiles_are_enumerated_once_by_subspaces_that_share_them() -> None:
