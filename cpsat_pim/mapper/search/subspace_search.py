@@ -299,7 +299,7 @@ class SubspaceSearch:
 
     def seek_apart(self, until: float) -> None:
         """Seek a mapping in which loads over one link do not coincide (`Links.keep_loads_apart`)."""
-        if self.state.cutoff is None or not self.is_open:
+        if self.state.is_over or self.state.cutoff is None or not self.is_open:
             return
         master = self._build_master(self.state.cutoff)
         if master.latency is not None and master.latency.links.keep_loads_apart():

@@ -15,12 +15,15 @@ from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.evaluate.cost import rate
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
-from cpsat_pim.mapper.search.solve import _find_any_mapping
+from cpsat_pim.mapper.search.constructed import constructed_mappings
+from cpsat_pim.mapper.search.solve import _find_any_mapping, search_subspaces
+from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import BankCounts, Mapping
 from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import FREE
 from tables.bounds.shapes import OutOfTime
 from tests.cross.test_solver_against_enumeration import CASES
 from tests.mapping.check.mappings import build_mapping
@@ -159,6 +162,21 @@ def test_time_that_is_up_leaves_a_mapping(preset: str, kind: str) -> None:
 
 
 # --- Starts ----------------------------------------------------------------------------------------------------------
+
+
+def test_no_master_problem_is_built_after_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a search begins at a known bound, too: one problem for each subspace and assignment took seconds in all."""
+
+    def built(*_: Any) -> None:
+        raise AssertionError("a master problem was built")
+
+    layer, arch = ConvWorkload(C=16, K=16), read_arch("hbm-pim")
+    parameters = SearchParameters(table_seconds=600)
+    state = SearchState(layer, arch, SolveRequest(objective=LATENCY, time_limit=0, parameters=parameters))
+    state.known_bound = 1
+    assert any(map(state.offer, constructed_mappings(layer, arch, FREE)))
+    monkeypatch.setattr(SubspaceSearch, "_build_master", built)
+    assert len(search_subspaces(state)) > 5
 
 
 def strided_with_block(height: int) -> tuple[ConvWorkload, PIMArchitecture, Mapping]:
