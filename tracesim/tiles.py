@@ -125,22 +125,23 @@ def axis_coordinates(coefficients: Ints, shape: Shape) -> Ints:
     """Return the sorted coordinates along one axis (coefficients int64[8]) of the tile at the origin."""
     marks = np.ones(1, np.bool_)
     span = 1
-    for dim in range(8):
+    for dim in coefficients.nonzero()[0]:
         step = coefficients[dim]
-        if step:
-            marks = spread(marks, step * shape.pitch[dim], shape.copies[dim])
-            span += step * (shape.extent[dim] - 1)
-            if not shape.solid:
-                marks = spread(marks, step, shape.extent[dim])
+        marks = spread(marks, step * shape.pitch[dim], shape.copies[dim])
+        span += step * (shape.extent[dim] - 1)
+        if not shape.solid:
+            marks = spread(marks, step, shape.extent[dim])
     if shape.solid:
         marks = spread(marks, 1, span)
-    return np.flatnonzero(marks)
+    return marks.nonzero()[0]
 
 
 def spread(marks: Flags, step: int, count: int) -> Flags:
     """Return marks at x + step * i for every marked x and every i in range(count)."""
+    if count == 1:
+        return marks
     reached = np.zeros(marks.size + step * (count - 1), np.bool_)
-    reached[np.flatnonzero(marks)[:, np.newaxis] + step * np.arange(count)] = True
+    reached[marks.nonzero()[0][:, np.newaxis] + step * np.arange(count)] = True
     return reached
 
 
@@ -150,15 +151,11 @@ def tile_coordinates(geometry: Geometry, kind: int, tensor: int) -> tuple[Ints, 
     int64[5, largest count], row a filled up to the a-th of the counts int64[5].
     """
     shape = tile_shape(geometry, kind, tensor)
-    longest = 0
-    for axis in range(5):
-        longest = max(longest, axis_coordinates(geometry.coefficients[tensor, axis], shape).size)
-    coordinates = np.zeros((5, longest), np.int64)
-    counts = np.empty(5, np.int64)
-    for axis in range(5):
-        along = axis_coordinates(geometry.coefficients[tensor, axis], shape)
-        counts[axis] = along.size
-        coordinates[axis, : along.size] = along
+    along = [axis_coordinates(coefficients, shape) for coefficients in geometry.coefficients[tensor]]
+    counts = np.array([found.size for found in along], np.int64)
+    coordinates = np.zeros((5, counts.max()), np.int64)
+    for axis, found in enumerate(along):
+        coordinates[axis, : found.size] = found
     return coordinates, counts
 
 
