@@ -35,6 +35,7 @@ from tests.cross.test_bounds import (
     draw_mapping,
     fix,
     hold_streams,
+    in_turns,
     restriction_of,
     subspace_of,
 )
@@ -57,10 +58,9 @@ def machine(row_bytes: int, node_banks: int) -> PIMArchitecture:
     return attrs.evolve(arch, hierarchy=(*arch.hierarchy[:2], buffer, arch.hierarchy[3]))
 
 
-@pytest.mark.parametrize("kind", ["energy", "latency"])
-@pytest.mark.parametrize("node_banks", [1, 2])
-@pytest.mark.parametrize("row_bytes", [32, 256])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    ("name", "row_bytes", "node_banks", "kind"), in_turns(2, LAYERS, [32, 256], [1, 2], ["energy", "latency"])
+)
 def test_mappings_of_shared_banks_are_solutions_at_their_exact_cost(
     name: str, row_bytes: int, node_banks: int, kind: str
 ) -> None:
