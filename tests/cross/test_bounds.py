@@ -68,8 +68,8 @@ KINDS = ("latency", "energy", "blended")
 
 
 def in_turns(share: int, *axes: Iterable[object]) -> list[Any]:
-    """Return all combinations, of which one in `share` is quick: with an axis of at least `share` values, every pair of
-    values of the two others is among those.
+    """Return all combinations, of which one in `share` is quick: every pair of values of two axes is among those, if a
+    third axis has at least `share` values.
     """
     return [
         pytest.param(*values, marks=[] if sum(indices) % share == 0 else pytest.mark.slow)
