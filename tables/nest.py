@@ -13,9 +13,12 @@ Terms that the whole package uses:
 - *class* of a dim: the tensor to which the dim is irrelevant. Groups have no class.
 """
 
+import functools
 import itertools
 import math
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from operator import mul
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +54,8 @@ class LayerShape(NamedTuple):
     dilation: tuple[int, int]
 
 
-class Nest(NamedTuple):
-    """One mapped layer.
+class MappedLayer(NamedTuple):
+    """One mapped layer by numbers.
 
     - `temporal` int[4][8]: loop factors per level and dim. `spatial` int[3][8]: factors on H, W and Internal.
     - `order`: per level, the dims with a temporal factor above 1, outermost first.
@@ -81,6 +84,28 @@ class Nest(NamedTuple):
     part: tuple[int, ...] = (I, W, O)
     bank_counts: tuple[int, ...] = (1, 1, 1)
 
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def once(method: Method) -> Method:
+    """Return a method that a nest computes once for the same arguments: a cost asks for each result many times."""
+
+    name = method.__qualname__
+
+    @functools.wraps(method)
+    def found(nest: "Nest", *args: int) -> Any:
+        known = nest.__dict__.setdefault(name, {})
+        if args not in known:
+            known[args] = method(nest, *args)
+        return known[args]
+
+    return found  # type: ignore[return-value]
+
+
+class Nest(MappedLayer):
+    """One mapped layer and what follows from it."""
+
     def array(self, d: int) -> int:
         """Return over how many PEs a dim is spread."""
         return self.spatial[0][d] * self.spatial[1][d]
@@ -89,18 +114,26 @@ class Nest(NamedTuple):
         """Return over how many lanes of a PE a dim is spread."""
         return self.spatial[2][d]
 
-    def extent(self, level: int, d: int) -> int:
-        """Return the extent e_m of a dim at a level; at DRAM it is the bound (Eq. 22)."""
-        e = self.temporal[0][d] * self.lanes(d)
-        if level > PE:
-            e *= self.array(d)
-            for m in range(1, level + 1):
-                e *= self.temporal[m][d]
-        return e
+    @functools.cached_property
+    def extents(self) -> tuple[tuple[int, ...], ...]:
+        """The extents e_m per level and dim; those at DRAM are the bounds (Eq. 22)."""
+        pe, *outer = self.temporal
+        found = [tuple(map(mul, pe, self.spatial[2]))]
+        e = tuple(map(self.array, range(8)))
+        e = tuple(map(mul, e, found[0]))
+        for row in outer:
+            e = tuple(map(mul, e, row))
+            found.append(e)
+        return tuple(found)
 
-    def consumers(self, t: int) -> list[int]:
+    def extent(self, level: int, d: int) -> int:
+        """Return the extent of a dim at a level."""
+        return self.extents[level][d]
+
+    @once
+    def consumers(self, t: int) -> tuple[int, ...]:
         """Return t's consumers, outermost first: the levels below DRAM that store it, then the MACs."""
-        return [m for m in (ROW_BUFFER, GLOBAL_BUFFER, PE) if self.stored[m][t]] + [MACS]
+        return (*(m for m in (ROW_BUFFER, GLOBAL_BUFFER, PE) if self.stored[m][t]), MACS)
 
     def stride_dilation(self, d: int) -> tuple[int, int]:
         """Return stride and dilation along the axis of P or Q."""
@@ -112,6 +145,7 @@ class Nest(NamedTuple):
         e = self.extent(level, d)
         return e // self.temporal[level][d] if d in self.order[level][: self.outside[level][t]] else e
 
+    @once
     def side(self, t: int, level: int, axis: int) -> int:
         """Return the elements in t's tile at a level (at level 0: one PE) along an axis; of I the span."""
         along = self.tile(t, level, axis)
@@ -119,26 +153,29 @@ class Nest(NamedTuple):
             return along
         return span(along, self.tile(I, level, FILTER_OF[axis]), *self.stride_dilation(axis))
 
+    @once
     def box(self, t: int, level: int) -> int:
         """Return the elements of t's tile at a level (one PE's at level 0)."""
         return math.prod([self.side(t, level, a) for a in AXES[t][0]])
 
-    def fetch_loops(self, t: int, consumer: int) -> list[tuple[int, int]]:
+    @once
+    def fetch_loops(self, t: int, consumer: int) -> tuple[tuple[int, int], ...]:
         """Return (level, dim) of the loops that make a consumer fetch tiles of t, innermost first.
 
         These are the loops outside its tile that are not free. At the MACs no loop is free, as they store nothing.
         """
         own = () if consumer == MACS else self.order[consumer][: self.outside[consumer][t]]
         outside = enumerate((own, *self.order[consumer + 1 :]), consumer)
-        loops = [(level, d) for level, dims in outside for d in reversed(dims)]
+        loops = tuple((level, d) for level, dims in outside for d in reversed(dims))
         if consumer == MACS:
             return loops
-        return list(itertools.dropwhile(lambda loop: loop[1] in IRRELEVANT[t], loops))
+        return tuple(itertools.dropwhile(lambda loop: loop[1] in IRRELEVANT[t], loops))
 
     def sharing(self, t: int) -> list[int]:
         """Return the other tensors that lie in t's bank."""
         return [u for u in (I, W, O) if u != t and self.part[u] == self.part[t]]
 
+    @once
     def reuse(self, t: int, consumer: int) -> int:
         """Return how often a consumer fetches each tile of t."""
         factor = 1
@@ -147,14 +184,17 @@ class Nest(NamedTuple):
                 factor *= self.temporal[level][d]
         return factor
 
+    @once
     def steps(self) -> int:
         """Return the number of steps: iterations of all temporal loops (Eq. 34)."""
         return math.prod(map(math.prod, self.temporal))
 
+    @once
     def array_step(self) -> int:
         """Return the steps of an array step: iterations of the PE loops that lie inside every tile in the PEs."""
         return math.prod([self.temporal[PE][d] for d in self.order[PE][max(self.outside[PE]) :]])
 
+    @once
     def spilled(self) -> bool:
         """Return whether partial sums are read back from DRAM."""
         return self.reuse(O, self.consumers(O)[0]) > 1 or self.rereads_copies()
@@ -176,6 +216,7 @@ def span(outputs: Size, filters: Size, stride: int, dilation: int) -> Size:
     return stride * (outputs - 1) + dilation * (filters - 1) + 1
 
 
+@once
 def axis_set(nest: Nest, t: int, consumer: int, axis: int) -> Ints:
     """Return int64[n], ascending: positions along an axis of what one fetch (at the MACs: one step) brings in."""
     if consumer > PE:
@@ -193,6 +234,14 @@ def axis_set(nest: Nest, t: int, consumer: int, axis: int) -> Ints:
     e0 = nest.extent(PE, axis)
     inner = nest.tile(t, PE, axis) if consumer == PE else nest.lanes(axis)
     return _sums(e0, nest.array(axis), 1, inner)
+
+
+@once
+def fetched_elements(nest: Nest, t: int, consumer: int) -> int:
+    """Return how many elements one fetch of t (at the MACs: one step) brings in, for all PEs and lanes together."""
+    if consumer > PE:
+        return nest.box(t, consumer)
+    return math.prod([axis_set(nest, t, consumer, axis).size for axis in AXES[t][0]])
 
 
 def _sums(step_a: int, count_a: int, step_b: int, count_b: int) -> Ints:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tables.nest import AXES, DRAM, IRRELEVANT, MACS, PE, I, Ints, Nest, O, W, axis_set
+from tables.nest import DRAM, IRRELEVANT, MACS, PE, I, Ints, Nest, O, W, fetched_elements, once
 
 READ, WRITE = 0, 1
 
@@ -26,6 +26,7 @@ def accesses(nest: Nest, multicast: bool, spatial_reduction: bool) -> Ints:
     return counts
 
 
+@once
 def fetches(nest: Nest, t: int, consumer: int) -> int:
     """Return how many tiles of t a consumer takes in over the layer; at the MACs one per step."""
     return math.prod([nest.temporal[m][d] for m, d in nest.fetch_loops(t, consumer)])
@@ -37,7 +38,7 @@ def _operand(nest: Nest, t: int, consumer: int, multicast: bool) -> tuple[int, i
     if consumer > PE:
         moved = times * nest.box(t, consumer)
         return moved, moved
-    needed = times * math.prod(axis_set(nest, t, consumer, a).size for a in AXES[t][0])
+    needed = times * fetched_elements(nest, t, consumer)
     if consumer == PE:
         writes = times * _used_pes(nest) * nest.box(t, PE)
         return (needed if multicast else writes), writes

@@ -8,10 +8,9 @@ from tables.counts.accesses import READ, WRITE, accesses
 from tables.counts.cost import Cost, transfers
 from tables.counts.on_chip import Machine, cycles_for, tile_cycles
 from tables.counts.pipeline import BANK, BUS, TO_MACS, Tiles, Timing, run_pipeline
-from tables.counts.stream import _aligned_tile, _extent_inside, _packed_tile, _position_step, _position_units
-from tables.counts.visits import Tile
+from tables.counts.stream import extent_inside, position_step, scan_tile
 from tables.counts.walk import INFINITE_CYCLES
-from tables.nest import AXES, DRAM, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, W, axis_set
+from tables.nest import DRAM, IRRELEVANT, MACS, PE, I, Ints, Nest, O, W, fetched_elements
 
 #: The latency's term of the walk.
 PIPELINE = "pipeline"
@@ -23,34 +22,31 @@ TOLERATED_PERCENT = 1
 Loop = tuple[int, int]
 
 
-def exact_latency(nest: Nest, machine: Machine, limit: int = INFINITE_CYCLES, most: int = INFINITE_CYCLES) -> int:
-    """Return the latency of section 6 in cycles; if it exceeds `limit`, any number above it.
-
-    Where the walk has more than `most` array steps and scans: no more than the transfer times and the pipeline latency.
-    """
+def exact_latency(nest: Nest, machine: Machine) -> int:
+    """Return the latency of section 6 in cycles."""
     counts = accesses(nest, machine.multicast, machine.spatial_reduction)
-    i, w, o = (_tile(nest, t) for t in (I, W, O))
-    tiles = Tiles(i, w, o, machine.dram, np.array(nest.bank_counts, np.int64) * machine.dram.banks)
-    end = run_pipeline(_timing(nest, machine, (i, w, o)), tiles, limit - machine.pipeline_latency, most)
-    return max(end, *transfers(nest, machine, counts).values()) + machine.pipeline_latency
+    longest = max(_pipeline_end(nest, machine), *transfers(nest, machine, counts).values())
+    return longest + machine.pipeline_latency
 
 
 def with_walk(cost: Cost, nest: Nest, machine: Machine) -> Cost:
     """Return a cost with the latency of the pipeline, walked to the cycle, where the formula is more than 1 % below it.
 
-    So a latency is never below the formula, which bounds are proven of, nor more than 1 % below the walk.
+    So a latency is never below the formula, which bounds are proven of, nor more than 1 % below the walk. (No transfer
+    time exceeds the formula.)
     """
-    end = exact_latency(nest, machine, most=MOST_WALKED)
+    end = _pipeline_end(nest, machine, most=MOST_WALKED) + machine.pipeline_latency
     if 100 * end <= (100 + TOLERATED_PERCENT) * cost.latency_cycles:
         return cost
     terms = cost.latency_terms | {PIPELINE: end - machine.pipeline_latency}
     return cost._replace(latency_cycles=end, latency_terms=terms)
 
 
-def _tile(nest: Nest, t: int) -> Tile:
-    """Return what one scan of t reads."""
-    consumer = nest.consumers(t)[0]
-    return _aligned_tile(nest, t) if consumer == ROW_BUFFER else _packed_tile(nest, t, consumer)
+def _pipeline_end(nest: Nest, machine: Machine, most: int = INFINITE_CYCLES) -> int:
+    """Return the cycle in which the pipeline ends; 0 if its walk has more than `most` array steps and scans."""
+    banks = np.array(nest.bank_counts, np.int64) * machine.dram.banks
+    tiles = Tiles(scan_tile(nest, I), scan_tile(nest, W), scan_tile(nest, O), machine.dram, banks)
+    return run_pipeline(_timing(nest, machine), tiles, most)
 
 
 def _loops(nest: Nest) -> tuple[list[Loop], list[Loop]]:
@@ -61,7 +57,7 @@ def _loops(nest: Nest) -> tuple[list[Loop], list[Loop]]:
     return outer + own[:outside], own[outside:]
 
 
-def _timing(nest: Nest, machine: Machine, tiles: tuple[Tile, Tile, Tile]) -> Timing:
+def _timing(nest: Nest, machine: Machine) -> Timing:
     """Return the nest as the pipeline walks it."""
     outer, inner = _loops(nest)
     parents = [_parents(nest, t) for t in (I, W, O)]
@@ -75,7 +71,7 @@ def _timing(nest: Nest, machine: Machine, tiles: tuple[Tile, Tile, Tile]) -> Tim
     return Timing(
         factors=np.array([nest.temporal[m][d] for m, d in loops], np.int64),
         outer=len(outer),
-        steps=np.array([_steps(nest, t, tiles[t], loops) for t in (I, W, O)], np.int64).reshape(3, -1, 5),
+        steps=np.array([_steps(nest, t, loops) for t in (I, W, O)], np.int64).reshape(3, -1, 5),
         stored=np.array(nest.stored, np.int64),
         deepest=np.array([[_deepest(nest, t, m, loops) for t in (I, W, O)] for m in range(3)], np.int64),
         returns=np.array([_returns(nest, m, loops) for m in (0, 1, 2, MACS)], np.int64).reshape(4, -1),
@@ -121,11 +117,11 @@ def _returns(nest: Nest, m: int, loops: list[Loop]) -> list[bool]:
     return [_is_outside(nest, O, m, loop) and loop[1] in IRRELEVANT[O] for loop in loops]
 
 
-def _steps(nest: Nest, t: int, tile: Tile, loops: list[Loop]) -> list[list[int]]:
+def _steps(nest: Nest, t: int, loops: list[Loop]) -> list[list[int]]:
     """Return what one iteration of each loop adds to the position of t's scans."""
-    consumer, units = nest.consumers(t)[0], _position_units(nest, t, tile.mode)
+    consumer = nest.consumers(t)[0]
     return [
-        _position_step(nest, t, tile.mode, units, d, _extent_inside(nest, level, d))
+        position_step(nest, t, d, extent_inside(nest, level, d))
         if _is_outside(nest, t, consumer, (level, d))
         else [0] * 5
         for level, d in loops
@@ -153,7 +149,7 @@ def _draw_cycles(nest: Nest, machine: Machine, t: int, level: int) -> tuple[int,
     """Return the cycles of what an array step's MACs take of t from a level on chip; of O also on a first visit."""
     used = math.prod(nest.array(d) * nest.lanes(d) for d in range(8))
     if machine.spatial_reduction if t == O else machine.multicast:
-        used = math.prod(axis_set(nest, t, MACS, a).size for a in AXES[t][0])
+        used = fetched_elements(nest, t, MACS)
     elements, width, rates = used * nest.array_step(), nest.width(t, level), machine.bandwidth[level]
     if t != O:
         return cycles_for(elements * width, rates[READ]), 0

@@ -3,13 +3,11 @@
 docs/model.md, section 7, gives the whole formula; the symbols in the docstrings are its symbols.
 """
 
-import math
-
 from tables.counts.accesses import fetches
 from tables.counts.on_chip import Machine, compute_cycles
 from tables.counts.walk import StreamCounts
 from tables.dram import last_run_excess, row_miss
-from tables.nest import AXES, DRAM, MACS, I, Nest, O, W, axis_set
+from tables.nest import DRAM, MACS, I, Nest, O, W, fetched_elements
 
 
 def link_wait(
@@ -51,6 +49,6 @@ def _hidden(nest: Nest, machine: Machine, u: int, often: list[int]) -> int:
 def _least_load(nest: Nest, machine: Machine, t: int, u: int) -> int:
     """Return least(t): cycles of the link for a load of t behind one of u; in the same bank it opens a row."""
     consumer, dram = nest.consumers(t)[0], machine.dram
-    elements = math.prod(axis_set(nest, t, consumer, a).size for a in AXES[t][0])
+    elements = fetched_elements(nest, t, consumer)
     columns = -(-elements * nest.width(t, DRAM) // dram.column_bytes)
     return dram.tCCD * columns + (row_miss(dram) if u in nest.sharing(t) else 0)

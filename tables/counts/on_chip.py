@@ -11,7 +11,7 @@ from tables.counts.accesses import READ, WRITE, fetches
 from tables.counts.stream import ArrayTiming
 from tables.counts.walk import StreamCounts
 from tables.dram import Dram
-from tables.nest import AXES, DRAM, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Nest, O, W, axis_set
+from tables.nest import DRAM, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Nest, O, W, fetched_elements
 
 #: Bytes per cycle as (numerator, denominator). A numerator of 0 means no limit.
 Rate = tuple[int, int]
@@ -52,7 +52,7 @@ def inner_links(nest: Nest, t: int) -> list[tuple[int, int]]:
 def tile_cycles(nest: Nest, machine: Machine, t: int, parent: int, level: int, way: int) -> int:
     """Return move(t, parent -> level, way): cycles of one tile on a link; at the PEs of one array tile."""
     if level == PE:
-        elements = math.prod(axis_set(nest, t, PE, a).size for a in AXES[t][0])
+        elements = fetched_elements(nest, t, PE)
         holders = math.prod(nest.array(d) for d in IRRELEVANT[t])
         if t == O:
             elements *= 1 if machine.spatial_reduction else holders
@@ -96,7 +96,7 @@ def _step_cycles(nest: Nest, machine: Machine) -> int:
         parent = nest.consumers(t)[-2] if len(nest.consumers(t)) > 1 else DRAM
         if nest.stored[PE][t] or parent == DRAM:
             continue
-        step = math.prod(axis_set(nest, t, MACS, a).size for a in AXES[t][0])
+        step = fetched_elements(nest, t, MACS)
         used = math.prod(nest.array(d) * nest.lanes(d) for d in range(8))
         if not (machine.spatial_reduction if t == O else machine.multicast):
             step = used

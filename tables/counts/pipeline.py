@@ -383,8 +383,8 @@ def _skip(
 
 
 @njit
-def run_pipeline(timing: Timing, tiles: Tiles, limit: int, most: int) -> int:
-    """Return the cycle in which the last array step and the last write-out have ended; more than `limit` beyond it.
+def run_pipeline(timing: Timing, tiles: Tiles, most: int) -> int:
+    """Return the cycle in which the last array step and the last write-out have ended.
 
     0 if more than `most` array steps and scans have to be walked one by one.
     """
@@ -393,7 +393,7 @@ def run_pipeline(timing: Timing, tiles: Tiles, limit: int, most: int) -> int:
     times, shifts = _recurrences(timing, tiles)
     snapshots = np.zeros((timing.outer, _MAX_SNAPSHOTS, _SLOTS + 3 * (2 + tiles.banks.max())), np.int64)
     moved, walked = -1, 0
-    while clock[NOW] <= limit:
+    while True:
         walked += 1
         if walked + banks.state[0, SCANS] + banks.state[1, SCANS] + banks.state[2, SCANS] > most:
             return 0

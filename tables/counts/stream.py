@@ -19,7 +19,7 @@ from tables.counts.walk import (
 )
 from tables.dram import Dram, own_banks
 from tables.jit import njit
-from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, axis_set
+from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, axis_set, once
 
 
 class ArrayTiming(NamedTuple):
@@ -73,10 +73,10 @@ def stream_loops(nest: Nest, t: int, consumer: int) -> list[tuple[int, int, int,
     The step is the extent inside the loop: by so many indices one iteration moves on.
     """
     loops = nest.fetch_loops(t, consumer)
-    return [(d, level, nest.temporal[level][d], _extent_inside(nest, level, d)) for level, d in reversed(loops)]
+    return [(d, level, nest.temporal[level][d], extent_inside(nest, level, d)) for level, d in reversed(loops)]
 
 
-def _extent_inside(nest: Nest, level: int, d: int) -> int:
+def extent_inside(nest: Nest, level: int, d: int) -> int:
     """Return how many indices of d one iteration of its loop at a level covers (or passes over)."""
     if level == 0:
         return nest.lanes(d)
@@ -172,11 +172,10 @@ def dram_stream(
         Stopped: `stop` was set.
     """
     consumer = nest.consumers(t)[0]
-    tile = _aligned_tile(nest, t) if consumer == ROW_BUFFER else _packed_tile(nest, t, consumer)
+    tile = scan_tile(nest, t)
     driving = stream_loops(nest, t, consumer)
     loops = [(factor, int(d in IRRELEVANT[t])) for d, _, factor, _ in driving]
-    units = _position_units(nest, t, tile.mode)
-    steps = [_position_step(nest, t, tile.mode, units, d, inside) for d, _, _, inside in driving]
+    steps = [position_step(nest, t, d, inside) for d, _, _, inside in driving]
     stream = _Stream(
         np.array(loops, np.int64).reshape(-1, 2),
         np.array(steps, np.int64).reshape(-1, 5),
@@ -231,6 +230,13 @@ _COUNTED: dict[bytes, StreamCounts] = {}
 _MAX_COUNTED = 1024
 
 
+@once
+def scan_tile(nest: Nest, t: int) -> Tile:
+    """Return what one scan of t reads."""
+    consumer = nest.consumers(t)[0]
+    return _aligned_tile(nest, t) if consumer == ROW_BUFFER else _packed_tile(nest, t, consumer)
+
+
 def _packed_tile(nest: Nest, t: int, consumer: int) -> Tile:
     """Return what one scan of a sequential tensor reads for a consumer."""
     axes, width, none = AXES[t][nest.layout[t]], nest.width(t, DRAM), np.zeros(5, np.int64)
@@ -270,6 +276,7 @@ def _block_strides(nest: Nest, t: int) -> dict[int, int]:
     return dict(zip(axes, _strides(grid), strict=True))
 
 
+@once
 def _position_units(nest: Nest, t: int, mode: int) -> dict[int, tuple[int, int]]:
     """Return (elements, what they add to the position) per axis: one block and its number, or one element and bytes."""
     if mode != SEQUENTIAL:
@@ -279,16 +286,16 @@ def _position_units(nest: Nest, t: int, mode: int) -> dict[int, tuple[int, int]]
     return {axis: (1, stride * width) for axis, stride in zip(axes, strides, strict=True)}
 
 
-def _position_step(nest: Nest, t: int, mode: int, units: dict[int, tuple[int, int]], d: int, indices: int) -> list[int]:
+def position_step(nest: Nest, t: int, d: int, indices: int) -> list[int]:
     """Return what `indices` of a dim add to a tile's position, as in `walk_stream`."""
-    step = [0] * 5
+    step, mode = [0] * 5, scan_tile(nest, t).mode
     if d in IRRELEVANT[t]:
         return step
     axis, amount = _axis_step(nest, t, d, indices)
     if mode == WINDOW:
         step[AXES[I][0].index(axis)] = amount
     else:
-        elements, added = units[axis]
+        elements, added = _position_units(nest, t, mode)[axis]
         step[0] = amount // elements * added
     return step
 

@@ -1,5 +1,6 @@
 """Whether bounds per tiles hold: every legal mapping's own tiles must be found at its exact cost or below."""
 
+import functools
 import itertools
 import random
 
@@ -30,14 +31,16 @@ from tests.cross.test_solver_against_enumeration import machine, with_dram
 
 #: So small that all of their tiles can be enumerated, up to the cost of the most expensive mapping.
 LAYERS = {
-    "1x1": ConvWorkload(P=6, Q=6, C=16, K=8),
-    "3x3": ConvWorkload(R=3, S=3, P=6, Q=6, C=4, K=4),
-    "strided 1x1": ConvWorkload(P=6, Q=6, C=8, K=8, stride=(2, 2)),
+    "1x1": ConvWorkload(P=6, Q=3, C=16, K=8),
+    "3x3": ConvWorkload(R=3, S=3, P=6, Q=2, C=4, K=4),
+    "strided 1x1": ConvWorkload(P=6, Q=2, C=8, K=8, stride=(2, 2)),
     "5x5 stride 2": ConvWorkload(R=5, S=5, P=4, Q=4, C=4, K=4, stride=(2, 2)),
     "matrix": ConvWorkload(C=64, K=55, N=4),
     "wide partial sums": ConvWorkload(C=32, K=64, output_bytes=1, psum_bytes=4),
     "groups": ConvWorkload(R=3, S=3, P=4, Q=4, C=2, K=2, G=4),
 }
+#: Of which there are more tiles than the least numbers of parameters.
+MANY_TILES = ConvWorkload(R=3, S=3, P=6, Q=6, C=4, K=4)
 OBJECTIVES = [Objective.named(kind) for kind in ("energy", "blended", "latency")]
 #: An array without double buffers whose ports are slow.
 SLOW = attrs.evolve(
@@ -62,6 +65,8 @@ ALL_MACHINES = {
     "one bank on a bus": PIMArchitecture(node_banks=1, shared_data_bus=True),
 }  # fmt: skip
 DRAWN = 10
+#: Of each layer on each machine, once.
+stream_tables = functools.cache(build_tables)
 
 
 def tile_bounds(
@@ -77,7 +82,7 @@ def tile_bounds(
     if mapping is not None:
         restriction = restriction_of(layer, arch, mapping, subspace)
     spatial_bounds = SpatialBounds(layer, arch, objective, restriction)
-    tiles = TileBounds(spatial_bounds, build_tables(layer, arch), parameters=parameters)
+    tiles = TileBounds(spatial_bounds, stream_tables(layer, arch), parameters=parameters)
     tiles.tighten()
     return tiles
 
@@ -175,7 +180,7 @@ def test_pruned_tiles_cost_more(name: str, subspace: Subspace, objective: Object
 @pytest.mark.parametrize("few", [SearchParameters(hard_tiles=1000), SearchParameters(kept_tiles=100)])
 def test_too_many_tiles_are_known_as_far_as_they_were_enumerated(subspace: Subspace, few: SearchParameters) -> None:
     """All tiles below the bound of the next vector are known; a trial bound for which they are is no higher than it."""
-    layer, arch = LAYERS["3x3"], MACHINES["default"]
+    layer, arch = MANY_TILES, MACHINES["default"]
     whole, some = (tile_bounds(layer, arch, OBJECTIVES[0], subspace, of) for of in (DEFAULTS, few))
     assert whole.spatial_bounds.lower_bound is not None
     far = whole.spatial_bounds.lower_bound * 11 // 10
@@ -192,14 +197,14 @@ def test_too_many_tiles_are_known_as_far_as_they_were_enumerated(subspace: Subsp
 
 def test_nothing_is_bounded_after_more_tiles_than_are_kept() -> None:
     """Of one spatial mapping with thousands of tiles, as many as are kept and those of one set more."""
-    layer, arch = LAYERS["3x3"], MACHINES["default"]
+    layer, arch = MANY_TILES, MACHINES["default"]
     spatial_bounds = SpatialBounds(layer, arch, OBJECTIVES[0], Restriction(layer, arch))
     counts: dict[int, int] = {}
     for kept in (20, 100_000):
         bounded: list[int] = []
         tiles = TileBounds(
             spatial_bounds,
-            build_tables(layer, arch),
+            stream_tables(layer, arch),
             on_enumerated=bounded.append,
             parameters=SearchParameters(kept_tiles=kept),
         )
@@ -212,11 +217,11 @@ def test_nothing_is_bounded_after_more_tiles_than_are_kept() -> None:
 def test_too_many_tiles_are_enumerated_once_by_subspaces_that_share_them() -> None:
     """The second subspace knows from the first that there are too many."""
     few, shared = SearchParameters(trial_tiles=1000), TileEnumerations()
-    layer, arch = LAYERS["3x3"], MACHINES["default"]
+    layer, arch = MANY_TILES, MACHINES["default"]
     seen: list[list[int]] = [[], []]
     for counts, subspace in zip(seen, (Subspace.MERGED, Subspace.SPLIT), strict=True):
         spatial_bounds = SpatialBounds(layer, arch, OBJECTIVES[0], Restriction(layer, arch, subspace=subspace))
-        tiles = TileBounds(spatial_bounds, build_tables(layer, arch), shared, counts.append, parameters=few)
+        tiles = TileBounds(spatial_bounds, stream_tables(layer, arch), shared, counts.append, parameters=few)
         assert spatial_bounds.lower_bound is not None
         far = 2 * spatial_bounds.lower_bound
         assert tiles.enumerate(far, *spatial_bounds.candidates(far)) is None

@@ -39,11 +39,11 @@ def test_points_of_other_tensors_and_levels_do_not_matter() -> None:
 
 def test_irrelevant_loops_of_the_own_level_are_free_until_a_relevant_one_lies_inside() -> None:
     """I outside C3 S2 K4: K is free, and so is the K2 of DRAM only while C and S are inside the tile."""
-    assert build_nest(LOOPS).fetch_loops(I, GLOBAL_BUFFER) == []
+    assert build_nest(LOOPS).fetch_loops(I, GLOBAL_BUFFER) == ()
     nest = build_nest(LOOPS, outside=outside(buffer=(3, 0, 0)))
-    assert nest.fetch_loops(I, GLOBAL_BUFFER) == [(1, 1), (1, C), (DRAM, K)]
+    assert nest.fetch_loops(I, GLOBAL_BUFFER) == ((1, 1), (1, C), (DRAM, K))
     assert (nest.reuse(I, GLOBAL_BUFFER), fetches(nest, I, GLOBAL_BUFFER)) == (2, 12)
-    assert nest.fetch_loops(I, MACS) == [(PE, R), (1, K), (1, 1), (1, C), (DRAM, K)]
+    assert nest.fetch_loops(I, MACS) == ((PE, R), (1, K), (1, 1), (1, C), (DRAM, K))
 
 
 def test_outputs_return_within_a_level() -> None:

@@ -1,6 +1,5 @@
 """The problem that a baseline solves: a layer, a machine, an objective, and the exact cost that scores its mappings."""
 
-import math
 from collections.abc import Iterable
 
 from attrs import field, frozen
@@ -16,7 +15,7 @@ from tables.counts.accesses import fetches
 from tables.counts.cost import cost_with
 from tables.counts.on_chip import Machine
 from tables.counts.walk import StreamCounts
-from tables.nest import AXES, Nest, axis_set
+from tables.nest import Nest, fetched_elements
 
 
 @frozen(kw_only=True)
@@ -88,10 +87,7 @@ class Problem:
         columns, one row.
         """
         dram, consumer = self.machine.dram, nest.consumers(t)[0]
-        if consumer > Level.PE:
-            elements = nest.box(t, consumer)
-        else:
-            elements = math.prod(axis_set(nest, t, consumer, axis).size for axis in AXES[t][0])
+        elements = fetched_elements(nest, t, consumer)
         scans = fetches(nest, t, consumer)
         columns = scans * -(-elements * nest.width(t, Level.DRAM) // dram.column_bytes)
         pace = min(dram.tCCD, dram.tRCD + dram.tRTP + dram.tRP, dram.tRCD + dram.RL + dram.burst)
