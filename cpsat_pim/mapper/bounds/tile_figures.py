@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.base.rows import distinct_rows
 from cpsat_pim.evaluate.cost import access_energies_fj, rate, tile_width
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import has_known_boxes, min_columns, min_rows, returned_rows, spilled_outputs
@@ -186,9 +187,9 @@ class TileFigures:
         found, kinds = [], []
         for axis in (P, Q):
             columns = [x[:, d] for d in (axis, FILTER_OF[axis]) for x in (lanes, pes)]
-            unique, kind = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+            unique, kind = distinct_rows(np.column_stack(columns))
             found.append([self._positions_of(axis, *row) for row in unique.tolist()])
-            kinds += [kind.ravel()] * 2
+            kinds += [kind] * 2
         most = max(map(len, found))
         n = self.fixed.divisors.shape[1]
         points = np.zeros((2, 2, most, n + 1, n + 1), np.int64)

@@ -8,6 +8,7 @@ import numpy as np
 from ortools.sat.cp_model_pb2 import LinearExpressionProto
 from ortools.sat.python import cp_model
 
+from cpsat_pim.base.rows import distinct_rows
 from cpsat_pim.mapper.bounds.countable import HIGHEST
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from tables.nest import Ints
@@ -159,7 +160,7 @@ class Builder:
             added = self._constraints.add().table
             for i in columns:
                 _write_term(added.exprs.add(), variables[i])
-            added.values.extend(_unique(kept[:, columns]).ravel().tolist())
+            added.values.extend(distinct_rows(kept[:, columns])[0].ravel().tolist())
 
     def lookup(self, keys: Sequence[Int], rows: Rows, names: Sequence[str]) -> list[Int]:
         """Return new variables whose values a table gives for those of the keys: columns are keys, then results.
@@ -340,11 +341,3 @@ def _parts(column: Ints, most: int) -> list[Ints]:
         parts.append(leading)
         column = column - leading
     return [*parts, column]
-
-
-def _unique(rows: Ints) -> Ints:
-    """Return the different rows in order."""
-    rows = rows[np.lexsort(rows.T[::-1])]
-    is_new = np.ones(len(rows), bool)
-    is_new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    return rows[is_new]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.base.rows import distinct_rows
 from cpsat_pim.evaluate.cost import to_machine
 from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.model.builder import Builder, Int, Lit
@@ -174,14 +175,14 @@ class MasterProblem:
         if not len(vectors):
             self.b.clause([])
             return
-        spatial, row = np.unique(vectors[:, SPATIAL], axis=0, return_inverse=True)
+        spatial, row = distinct_rows(vectors[:, SPATIAL])
         sets = list(itertools.product((0, 1), repeat=len(Tensor)))
         bounds = np.full((len(spatial), len(sets)), self.b.bounds_of(self.cost)[1] + 1)
-        bounds[row.ravel(), vectors[:, IN_PE] @ [4, 2, 1]] = candidates.lower_bounds
-        different, column = np.unique(np.column_stack([bounds.min(axis=1), bounds]), axis=1, return_inverse=True)
-        names = ["spatial_bound"] * different.shape[1]
-        found = self.b.lookup([*self.v.pes, *self.v.lanes], np.column_stack([spatial, different]), names)
-        least, *of_sets = (found[i] for i in column.ravel())
+        bounds[row, vectors[:, IN_PE] @ [4, 2, 1]] = candidates.lower_bounds
+        different, column = distinct_rows(np.vstack([bounds.min(axis=1), bounds.T]))
+        names = ["spatial_bound"] * len(different)
+        found = self.b.lookup([*self.v.pes, *self.v.lanes], np.column_stack([spatial, different.T]), names)
+        least, *of_sets = (found[i] for i in column)
         self.b.model.add(self.cost >= least)
         for stored, bound in zip(sets, of_sets, strict=True):
             where = [x if held else self.b.negated(x) for x, held in zip(in_pe, stored, strict=True)]
