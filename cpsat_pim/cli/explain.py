@@ -82,12 +82,15 @@ def add_commands(commands: Any) -> None:
 
 
 class _Given(NamedTuple):  # No attrs here: `--help` would wait for its import.
-    """What is to be explained: the layers, and the given mappings of those layers that must not be solved again."""
+    """What is to be explained: the layers, the given mappings of those layers that must not be solved again, and the
+    constraints under which a file of results was made.
+    """
 
     network: "Network"
     arch: "PIMArchitecture"
     objective: "Objective"
     mappings: "dict[str, Mapping]"
+    constraints: "NetworkConstraints | None" = None
 
 
 def explain(arguments: argparse.Namespace) -> int:
@@ -99,7 +102,7 @@ def explain(arguments: argparse.Namespace) -> int:
     from cpsat_pim.report.progress import LiveProgress
 
     what = _read_mapped(arguments) if _holds_mappings(arguments.network) else _read_unmapped(arguments)
-    constraints = given_constraints(what.network, arguments)
+    constraints = given_constraints(what.network, arguments, what.constraints)
     request = _read_request(what, constraints, arguments)
     check_outputs(arguments.json)
     started = time.monotonic()
@@ -136,11 +139,12 @@ def _read_unmapped(arguments: argparse.Namespace) -> _Given:
 
 
 def _read_mapped(arguments: argparse.Namespace) -> _Given:
-    """Read mapped layers from a file. The file gives the machine; a results file also gives the objective, and the
-    layers without a mapping, which are solved.
+    """Read mapped layers from a file. The file gives the machine; a results file also gives the objective, the
+    constraints, and the layers without a mapping, which are solved.
     """
     from attrs import evolve
 
+    from cpsat_pim.mapping.constraints import NetworkConstraints
     from cpsat_pim.report.jsonfile import read_mapped_layers
     from cpsat_pim.workload.network import Network, NetworkNode
 
@@ -159,12 +163,15 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
         NetworkNode(name=entry["name"], count=entry["count"], workload=evolve(entry["shape"], name=entry["name"]))
         for entry in entries
     ]
-    network = read_input(lambda: Network(name=result.get("network", file), layers=nodes))
+    network = named_layers(read_input(lambda: Network(name=result.get("network", file), layers=nodes)), arguments)
+    kept = {node.name for node in network.layers}
+    recorded = {e["name"]: e["constraints"] for e in entries if "constraints" in e and e["name"] in kept}
     return _Given(
-        network=named_layers(network, arguments),
+        network=network,
         arch=result["arch"] if result else cases[0].arch,
         objective=_objective(arguments, result.get("objective")),
         mappings={case.layer.name: case.mapping for case in cases},
+        constraints=NetworkConstraints(layers=recorded),
     )
 
 

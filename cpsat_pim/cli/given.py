@@ -65,8 +65,12 @@ def read_starts(network: "Network", path: str | None) -> "Starts":
     return starts
 
 
-def given_constraints(network: "Network", arguments: "argparse.Namespace") -> "NetworkConstraints":
+def given_constraints(
+    network: "Network", arguments: "argparse.Namespace", recorded: "NetworkConstraints | None" = None
+) -> "NetworkConstraints":
     """Read the constraints of `--constraints`, with the banks of `--banks` and `--bank-counts` for all layers.
+
+    `recorded`: those of a file of results, which count without `--constraints`.
 
     Raises:
         InputError: they name a layer that the network lacks.
@@ -74,7 +78,9 @@ def given_constraints(network: "Network", arguments: "argparse.Namespace") -> "N
     from cpsat_pim.mapping.constraints import NetworkConstraints, read_constraints
 
     path: str | None = arguments.constraints
-    constraints = NetworkConstraints() if path is None else read_input(lambda: read_constraints(path))
+    constraints = recorded or NetworkConstraints()
+    if path is not None:
+        constraints = read_input(lambda: read_constraints(path))
     check_names(list(constraints.layers), [node.name for node in network.layers], f"{path}: {network.name}")
     banks = {} if arguments.banks is None else {"banks": arguments.banks}
     return constraints.with_banks(**banks, **(arguments.bank_counts or {}))

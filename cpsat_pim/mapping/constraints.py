@@ -303,6 +303,10 @@ def fixed_bank_counts(value: Any) -> BankCounts | None:
     return None if value == CHOOSE else value
 
 
+#: The constraints of one layer, as `Constraints.to_dict` returns them.
+LAYER_CONSTRAINTS = evolve(_LAYER, build=lambda **values: _build_constraints(_with_modes_as_stored(values)))
+
+
 def _build_all(layers: dict[str, Values] | None = None, **values: Any) -> NetworkConstraints:
     everywhere = _with_modes_as_stored(values)
     return NetworkConstraints(

@@ -27,6 +27,7 @@ from cpsat_pim.evaluate.verify import MappedLayer, read_reproducer
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.result.document import SCHEMA, Entry
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.constraints import LAYER_CONSTRAINTS
 from cpsat_pim.mapping.mapping_file import MAPPING, SHAPE, read_mapping_file
 
 
@@ -95,7 +96,7 @@ def _result(layer: dict[str, Field], others: dict[str, Field]) -> Record:
 
 _MAPPED_RESULT = _result(_MAPPED_LAYER, {})
 _RESULT = _result(
-    _LAYER | {"progress": Field(kind=Value(_PROGRESS))},
+    _LAYER | {"progress": Field(kind=Value(_PROGRESS)), "constraints": Field(kind=LAYER_CONSTRAINTS)},
     _needed(
         network=Value(text),
         objective=OBJECTIVE,

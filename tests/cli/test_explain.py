@@ -1,5 +1,6 @@
 """`explain` as a user runs it: tables, JSON, files of mappings, mistakes, interruption."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,28 @@ def test_layers_of_a_file_without_a_mapping_are_explained(
     assert all(f"{name}: proven infeasible" in out for name in ("first", "second", "twin"))
     assert err == "cpsat_pim: no mapping for first, second, twin\n"
     assert main(["explain", str(data), "--layers", "second"]) == 1
+
+
+def test_constraints_of_a_file_count_unless_others_are_given(
+    chip: str, pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A constraint that leaves one layer no mapping is a limit again, of this layer; one of its own replaces it."""
+    constraints, free, data = (tmp_path / name for name in ("c.yaml", "free.yaml", "r.json"))
+    constraints.write_text("version: 1\nlayers: {second: {temporal: {PE: {K: 1000}}}}\n")
+    free.write_text("version: 1\n")
+    assert main(["explain", pair, "--arch", chip, "--constraints", str(constraints), "--json", str(data)]) == 1
+    capsys.readouterr()
+    assert main(["explain", str(data)]) == 1
+    out, err = capsys.readouterr()
+    assert ("temporal.PE.K" in out, err) == (True, "cpsat_pim: no mapping for second\n")
+    assert main(["explain", str(data), "--layers", "first"]) == 0
+    assert main(["explain", str(data), "--constraints", str(free)]) == 0
+    results = read_json(data)
+    results["layers"][1]["constraints"]["temporal"]["PE"]["K"] = "many"
+    data.write_text(json.dumps(results))
+    capsys.readouterr()
+    assert main(["explain", str(data)]) == 2
+    assert "layers[second].constraints.temporal.PE.K: must be" in capsys.readouterr().err
 
 
 def test_mappings_are_checked_before_anything_is_solved(
