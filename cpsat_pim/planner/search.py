@@ -168,12 +168,15 @@ class _Search:
     def _seek_any_plan(self) -> None:
         """Solve node problems for the best plan among partitions that were looked at: until it is found or for a while.
 
-        What was not looked at costs little to bound, but there may be much of it, and bounds may be far off.
+        What was not looked at costs little to bound, but there may be much of it, and bounds may be far off. Each layer
+        has one partition at least that is looked at.
         """
         self.has_sought = True
         self.report("no plan yet: the best one of the partitions that were looked at is sought")
         until = time.monotonic() + self.limits.time_limit * self.limits.seek_share_percent / 100
         for options in self.instance.distinct:
+            if not options.seen:
+                options.look_at(1, lambda: self.is_over)
             options.close(True)
         while not self.is_over and time.monotonic() < until:
             closed = self.instance.minimize(upper=False)

@@ -114,3 +114,16 @@ def test_fitting_ends_whatever_share_of_the_limit_is_over_when_it_begins(clock):
     for limit in range(lasted + 1, 3 * lasted, max(1, lasted // 3)):
         solved = solve_plan(graph, array, space, kind, costs, SearchLimits(time_limit=limit, batch=1))
         assert (solved.status, solved.value) == (Status.OPTIMAL, expected.value)
+
+
+def test_plan_is_sought_though_most_layers_were_not_looked_at(clock):
+    """Bounds of the first layers may take 40 % of the time, after which a plan is sought: the others get a look then.
+
+    Of 24 s or more, the 7 that a search for a plan has are enough for a bound, a partition's moves and a solve each.
+    """
+    graph, kind = build_graph(NETWORK), Objective.named("latency")
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2)
+    for limit in range(24, 48):
+        costs = RefinedCosts(kind, clock.tick)
+        solved = solve_plan(graph, array, Space(dims=1), kind, costs, SearchLimits(time_limit=limit))
+        assert solved.plan is not None

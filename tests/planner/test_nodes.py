@@ -11,6 +11,7 @@ from cpsat_pim.mapper.network.verified import solve_and_verify
 from cpsat_pim.mapper.result import Budget, Objective, Status
 from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
+from cpsat_pim.planner.nodes.workers import Workers
 from cpsat_pim.workload import ConvWorkload
 
 ARCH, LATENCY = PIMArchitecture(), Objective.named("latency")
@@ -71,6 +72,20 @@ def test_bound_of_free_layouts_is_that_of_all_tied_ones_asked_about():
     after = costs.cost(other)
     assert before.least < costs.cost(FREE).value <= after.least <= optimum(constraints=other.constraints).cost
     assert after.value is None or after.value >= optimum(constraints=other.constraints).cost
+
+
+def test_tied_problem_is_solved_where_there_was_no_time_for_the_free_one(monkeypatch):
+    """The pass over free layouts ends before its turn; the pass that follows gives it a mapping."""
+    costs, run, passes = NodeCosts(ARCH, LATENCY), Workers.run, []
+
+    def short(self, tasks, on_solved, until):
+        passes.append(len(tasks))
+        run(self, tasks if len(passes) > 1 else [], on_solved, until)
+
+    monkeypatch.setattr(Workers, "run", short)
+    found = costs.solve(TIED)
+    assert passes == [1, 1]
+    assert found.value == found.least == optimum(constraints=TIED.constraints).cost
 
 
 def test_least_energy_at_least_latency_is_that_of_a_budget(costs):

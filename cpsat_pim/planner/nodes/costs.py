@@ -200,7 +200,7 @@ class NodeCosts:
         if known is None or relaxed is None or self._is_closed(problem.relaxation, below):
             return True
         if known.value is None or relaxed.value is None:
-            return known.value is None and relaxed.value is not None
+            return known.value is None and (relaxed.value is not None or not relaxed.seconds)  # 0: there was no time
         return known.value - relaxed.value > relaxed.gap
 
     def _is_open(self, problem: NodeProblem, below: int) -> bool:
