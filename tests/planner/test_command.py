@@ -76,10 +76,11 @@ def test_plan_on_nodes_with_one_bank_is_what_is_simulated(chain, tmp_path, capsy
     assert "every other figure is equal" in capsys.readouterr().err
 
 
-def test_interrupted_search_ends_with_130(chain, monkeypatch, capsys):
+def test_interrupted_search_ends_with_130(chain, tmp_path, monkeypatch, capsys):
     """A stop before anything is solved leaves no plan, and one later leaves the plan of what was solved."""
     monkeypatch.setattr("cpsat_pim.planner.nodes.workers.Workers.run", lambda self, *rest: self.stop.set())
-    assert main(["plan", chain, "--arch", "default", "--array", "1x2", "--objective", "latency"]) == 130
+    words = ["--arch", "default", "--array", "1x2", "--objective", "latency", "--store", str(tmp_path / "nodes.db")]
+    assert main(["plan", chain, *words]) == 130
     printed = capsys.readouterr()
     assert "UNKNOWN: latency -, lower bound" in printed.out
     assert "no plan was found in time" in printed.err
@@ -96,6 +97,16 @@ def test_weights_that_do_not_fit_are_said_at_once(chain, capsys):
     printed = capsys.readouterr().err
     assert "no plan fits the 79 bytes of a node: " in printed
     assert "take at least 80 on each of 2 nodes; the least that would do is 96" in printed
+
+
+@pytest.mark.parametrize("capacity", [80, 95])
+def test_steps_that_no_node_has_room_for_are_told_in_a_line(chain, capsys, capacity):
+    """All that is stored would fit on two nodes, but no partition of the first layer has the 96 bytes that it takes."""
+    assert main(["plan", chain, "--arch", "default", "--array", "1x2", "--capacity", str(capacity)]) == 1
+    printed = capsys.readouterr()
+    assert "INFEASIBLE: latency -" in printed.out
+    line = printed.err.splitlines()[-1]
+    assert line.endswith(f"no plan of the space fits the {capacity} bytes of a node; the least that would do is 96")
 
 
 @pytest.mark.parametrize(

@@ -127,3 +127,17 @@ def test_plan_is_sought_though_most_layers_were_not_looked_at(clock):
         costs = RefinedCosts(kind, clock.tick)
         solved = solve_plan(graph, array, Space(dims=1), kind, costs, SearchLimits(time_limit=limit))
         assert solved.plan is not None
+
+
+@pytest.mark.parametrize("capacity", [2400, 2600, 2800])
+def test_plan_that_fits_is_proven_in_a_time_in_which_options_without_room_left_none(clock, capacity):
+    """With all weights on both nodes `b` alone takes 3,072 bytes and more, and is quickest.
+
+    While such options took part, no plan was found in 80 s, as the bound of all plans was one of too large ones.
+    """
+    graph, kind = build_graph(NETWORK), Objective.named("latency")
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2, capacity_bytes=capacity)
+    limits = SearchLimits(time_limit=80, batch=4)
+    solved = solve_plan(graph, array, Space(dims=1), kind, RefinedCosts(kind, clock.tick), limits)
+    assert solved.status is Status.OPTIMAL
+    assert solved.cost.peak_bytes <= capacity
