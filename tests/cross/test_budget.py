@@ -14,7 +14,7 @@ from tests.cross.test_solver_against_enumeration import CASES, whole_space
 TRIED = 3
 
 
-@pytest.mark.parametrize("case", ["product, weights in the row buffer", "strided"])
+@pytest.mark.parametrize("case", ["product, weights in the row buffer", "separate row buffers"])
 def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
     """Latency under limits of energy, and energy under limits of latency, also at and below the extremes."""
     layer, arch = CASES[case]
@@ -30,7 +30,7 @@ def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
         _compare(layer, arch, "energy", Budget(cycles=limit), min(within, default=None))
 
 
-@pytest.mark.parametrize("case", ["product, weights in the row buffer", "strided"])
+@pytest.mark.parametrize("case", ["product, weights in the row buffer", "separate row buffers"])
 def test_optimum_within_a_budget_of_activations_is_the_least_of_the_space(case: str) -> None:
     """Latency and energy, with limits below the fewest activations, at them and above, and with one of energy, too."""
     layer, arch = CASES[case]

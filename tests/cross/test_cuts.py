@@ -32,7 +32,17 @@ from cpsat_pim.mapping import ONE_BANK, Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
 from tables.factors import divisors
-from tests.cross.test_bounds import DRAWN, LAYERS, MACHINES, arranged, contains, fix, hold_streams, subspace_of
+from tests.cross.test_bounds import (
+    DRAWN,
+    LAYERS,
+    MACHINES,
+    arranged,
+    contains,
+    fix,
+    hold_streams,
+    in_turns,
+    subspace_of,
+)
 from tests.cross.test_groups import nest, rows, slow_pes
 from tests.cross.test_solver_against_enumeration import machine
 
@@ -101,8 +111,7 @@ def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng:
             return beside
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", ["matrix", "strided 1x1"])
+@pytest.mark.parametrize(("name", "machine"), in_turns(2, ["matrix", "strided 1x1"], MACHINES))
 def test_cuts_hold_for_mappings_like_those_they_were_made_from(
     name: str, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.fuzz.campaign import traced_case, with_mappings
 from cpsat_pim.study.fuzz.draw import Drawer
 from cpsat_pim.workload import ConvWorkload
+from tests.cross.test_bounds import in_turns
 from tests.cross.test_solver_against_enumeration import CASES, machine
 
 #: Makes a machine of another one.
@@ -126,9 +127,7 @@ LESSER = {
 }
 
 
-@pytest.mark.parametrize("kind", ["energy", "latency"])
-@pytest.mark.parametrize("change", WIDER)
-@pytest.mark.parametrize("case", LESSER)
+@pytest.mark.parametrize(("case", "change", "kind"), in_turns(2, LESSER, WIDER, ["energy", "latency"]))
 def test_wider_choice_is_never_worse(case: str, change: str, kind: str) -> None:
     """With more capacity, PEs, lanes or options."""
     layer, arch = LESSER[case]

@@ -143,7 +143,9 @@ def products(steps: int, lanes: int) -> Mapping:
 
 
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
-@pytest.mark.parametrize("case", ["closed pages, two rows of outputs", "groups, two banks"])
+@pytest.mark.parametrize(
+    "case", ["separate row buffers", pytest.param("closed pages, two rows of outputs", marks=pytest.mark.slow)]
+)
 def test_only_what_beats_a_value_is_returned(case: str, kind: str) -> None:
     """One above the optimum, the optimum; at the optimum and below, proof that there is none."""
     layer, arch = OTHERS[case]

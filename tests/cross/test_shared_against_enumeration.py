@@ -63,7 +63,7 @@ def least_sums(costs: Costs, objective: Objective, share: Sequence[str]) -> tupl
 def test_shared_optimum_is_the_least_sum_of_the_whole_space(costs: Costs, kind: str, share: tuple[str, ...]) -> None:
     """For energy it is proven, and each layer's mapping keeps the choice; if time runs out, the bound is valid."""
     objective = Objective.named(kind)
-    time_limit, total_time = (20, 60) if kind == "energy" else (2, 6)
+    time_limit, total_time = (20, 60) if kind == "energy" else (1, 3)
     least, free = least_sums(costs, objective, share)
     solved = solve_shared(NETWORK, ARCH, SolveRequest(objective=objective, time_limit=time_limit), share, total_time)
     shared = solved.shared

@@ -18,7 +18,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
-from tests.cross.test_solver_against_enumeration import CASES, machine
+from tests.cross.test_solver_against_enumeration import CASES, LONG, machine
 from tests.report.results import solved_layer
 
 LAYER, ARCH = ConvWorkload(C=3), machine("O", "IW", "")
@@ -100,7 +100,7 @@ def test_more_banks_than_tensors_are_a_step_only_if_their_numbers_are_chosen(nod
     assert step in upgrades_of(arch, chooses_bank_counts=True)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in LONG else c for c in CASES])
 def test_larger_machines_leave_every_mapping_as_it_is(case: str) -> None:
     """On a machine with more of something that is called larger it is legal and costs the same."""
     layer, arch = CASES[case]
