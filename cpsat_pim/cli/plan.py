@@ -134,7 +134,11 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     plan = read_replay(arguments, graph, array, space, objective, node_costs(arguments, array, objective))
     if broken := list(space.constraints.broken_by(graph, plan)):
         raise InputError("\n".join(f"{arguments.replay}: {line}" for line in broken))
+    plan = _on_given_array(arguments, plan)
     cost = evaluate_plan(graph, plan)
+    if cost.peak_bytes > plan.array.capacity_bytes:
+        held = f"takes {cost.peak_bytes} bytes of its fullest node"
+        raise InputError(f"{arguments.replay}: {held}, which has {plan.array.capacity_bytes}")
     simulated, code = _simulate(arguments, network, graph, plan, cost)
     document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
     _write(
@@ -144,6 +148,16 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
         CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document),
     )
     return code
+
+
+def _on_given_array(arguments: argparse.Namespace, plan: "Plan") -> "Plan":
+    """Return a plan of a file with the capacity of `--capacity`, if it is for the array of `--array`."""
+    from attrs import evolve
+
+    size = f"{plan.array.rows}x{plan.array.cols}"
+    if arguments.array not in (None, size):
+        raise InputError(f"{arguments.replay}: array: must be {arguments.array}, as --array says (got {size})")
+    return evolve(plan, array=evolve(plan.array, capacity_bytes=arguments.capacity or plan.array.capacity_bytes))
 
 
 def _make_baseline(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:

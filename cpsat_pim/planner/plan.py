@@ -102,19 +102,10 @@ def node_program(task: LayerTask, partition: Partition) -> ConvWorkload:
 
 
 def check_plan(graph: Graph, plan: Plan) -> list[str]:
-    """One line per rule that a plan breaks; none if it is one of the network."""
-    return [
-        *_network_problems(graph, plan),
-        *_segment_problems(graph, plan),
-        *_layer_problems(graph, plan),
-        *_home_problems(graph, plan),
-    ]
-
-
-def _network_problems(graph: Graph, plan: Plan) -> Iterator[str]:
-    """A plan is of the network that it names."""
+    """One line per rule that a plan breaks; none if it is one of the network. One of another network breaks one."""
     if plan.network != graph.name:
-        yield f"network: must be a plan of {graph.name} (got {plan.network!r})"
+        return [f"network: must be a plan of {graph.name} (got {plan.network!r})"]
+    return [*_segment_problems(graph, plan), *_layer_problems(graph, plan), *_home_problems(graph, plan)]
 
 
 def _segment_problems(graph: Graph, plan: Plan) -> Iterator[str]:

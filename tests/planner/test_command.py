@@ -99,6 +99,24 @@ def test_weights_that_do_not_fit_are_said_at_once(chain, capsys):
     assert "take at least 80 on each of 2 nodes; the least that would do is 96" in printed
 
 
+def test_plan_of_another_array_or_network_is_told_in_one_line(chain, tmp_path, capsys):
+    """Not a line for each of its layers and tensors, which another network lacks.
+
+    P is split: a node has all 32 + 32 weights, half of the 64 outputs of `a`, and half of the 32 of `b`: 112 bytes.
+    """
+    planned, other = str(tmp_path / "plan.json"), tmp_path / "other.yaml"
+    other.write_text(AWKWARD)
+    common = ["--arch", "default", "--objective", "latency", "--store", str(tmp_path / "nodes.db")]
+    assert main(["plan", chain, *common, "--array", "1x2", "--json", planned, "--quiet"]) == 0
+    for words, message in (
+        ([chain, "--array", "1x4"], "array: must be 1x4, as --array says (got 1x2)"),
+        ([chain, "--array", "1x2", "--capacity", "95"], "takes 112 bytes of its fullest node, which has 95"),
+        ([str(other), "--array", "1x2"], "network: must be a plan of awkward (got 'chain')"),
+    ):
+        assert main(["plan", *words, *common, "--replay", planned]) == 2
+        assert capsys.readouterr().err == f"cpsat_pim: error: {planned}: {message}\n"
+
+
 @pytest.mark.parametrize("capacity", [80, 95])
 def test_steps_that_no_node_has_room_for_are_told_in_a_line(chain, capsys, capacity):
     """All that is stored would fit on two nodes, but no partition of the first layer has the 96 bytes that it takes."""
