@@ -68,16 +68,24 @@ def exact_cost(nest: Nest, machine: Machine, stop: Ints | None = None) -> Cost:
 def cost_with(nest: Nest, machine: Machine, streams: Streams) -> Cost:
     """Return the cost of one mapped layer whose DRAM streams have been counted."""
     counts = accesses(nest, machine.multicast, machine.spatial_reduction)
-    macs = math.prod(nest.extent(DRAM, d) for d in range(8))
-    energy = macs * machine.mac_fj + sum(s.activations for s in streams) * machine.activation_fj
-    energy += sum(
-        int(counts[m, t, way]) * machine.access_fj[m][way] for m in range(4) for t in (I, W, O) for way in (READ, WRITE)
-    )
+    energy = _energy_fj(nest, machine, counts, sum(s.activations for s in streams))
     cycles = bank_cycles(nest, streams).values()
     dram_cycles = sum(cycles) if machine.is_bus_shared else max(cycles)
     terms = latency_terms(nest, machine, counts, streams)
     latency = max(terms.values()) + machine.pipeline_latency
     return Cost(counts, streams, nest.steps(), dram_cycles, energy, latency, terms)
+
+
+def energy_fj(nest: Nest, machine: Machine, activations: int) -> int:
+    """Return the energy of one mapped layer that opens so many rows (Eq. 41-43)."""
+    return _energy_fj(nest, machine, accesses(nest, machine.multicast, machine.spatial_reduction), activations)
+
+
+def _energy_fj(nest: Nest, machine: Machine, counts: Ints, activations: int) -> int:
+    energy = math.prod(nest.extent(DRAM, d) for d in range(8)) * machine.mac_fj + activations * machine.activation_fj
+    return energy + sum(
+        int(counts[m, t, way]) * machine.access_fj[m][way] for m in range(4) for t in (I, W, O) for way in (READ, WRITE)
+    )
 
 
 def bank_cycles(nest: Nest, streams: Streams) -> dict[tuple[int, ...], int]:

@@ -92,4 +92,4 @@ def test_fewest_activations_are_those_of_any_layout() -> None:
     nests = [found.nest_in(mapping.order)._replace(layout=(layout,) * 3) for layout in (0, 1)]
     counts = [dram_stream(nest, Tensor.W, dram, tempo, NO_STREAM_LIMIT).activations for nest in nests]
     assert (min(counts), max(counts)) == (2, 8)
-    assert found.min_figures(Tensor.W, [mapping.order]).activations == 2
+    assert found.min_figures(Tensor.W, [mapping.order], NO_STREAM_LIMIT).activations == 2

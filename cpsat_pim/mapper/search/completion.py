@@ -8,24 +8,22 @@ those outside its first consumer, so it is counted once for all orders that agre
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import attrs
 
 from cpsat_pim.base.dims import ON_CHIP, RELEVANT, Level, Tensor
-from cpsat_pim.base.watched import call_watched
 from cpsat_pim.evaluate.cost import Prediction, to_machine, to_nest, to_prediction, to_shape
 from cpsat_pim.mapper.model.residency import Outside
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search.orders import InnermostClass, LoopOrders, Order
 from cpsat_pim.mapper.search.placement import (
-    Placement,
+    NO_PLACEMENTS,
+    OutOfTime,
+    PlacementCounter,
     Placements,
     StreamCache,
     StreamFigures,
-    input_blocks,
-    undominated,
 )
 from cpsat_pim.mapper.search.walks import Walks
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
@@ -33,25 +31,18 @@ from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.mapping.dataflow import classify_dataflow
-from tables.counts.cost import Cost, cost_with
+from tables.counts.cost import Cost, cost_with, energy_fj
 from tables.counts.on_chip import array_timing
 from tables.counts.scans import axis_strides, step_bytes
 from tables.counts.stream import (
     ArrayTiming,
-    Stopped,
     demanded_tiles,
-    dram_stream,
     is_long,
     scan_order,
-    stream_key,
     stream_loops,
 )
-from tables.counts.walk import NO_STREAM_LIMIT, StreamCounts, StreamLimit
+from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit
 from tables.nest import AXES, EVEN, MACS, Nest
-
-#: By how many times its size a tensor can grow in DRAM: blocks may end just behind the middle of a row, and of I's
-#: height and width.
-_MOST_GROWTH = 8
 
 
 class Completion(NamedTuple):
@@ -60,10 +51,6 @@ class Completion(NamedTuple):
     mapping: Mapping
     prediction: Prediction
     value: int
-
-
-class OutOfTime(Exception):
-    """The time was up."""
 
 
 class Completions:
@@ -99,15 +86,13 @@ class Completions:
         self.nest = to_nest(self.layer, draft, arch.spatial_reduction)
         is_double = self.machine.double_buffered
         self.orders = LoopOrders(restriction, draft, outside, innermost, self.nest, is_double, parameters)
-        elements = sum(self.layer.elements(t) for t in Tensor)
-        largest = _MOST_GROWTH * max(self.layer.width_bytes) * elements + len(Tensor) * arch.row_bytes
-        #: Whether tensors may outgrow the DRAM with what row-aligned blocks leave empty.
-        self.is_dram_tight = (arch.bank_bytes or arch.hierarchy[Level.DRAM].capacity_bytes) < largest
+        self.counter = PlacementCounter(
+            restriction, draft, cache, is_over, sees_cycles=self.sees_cycles, sees_energy=self.sees_energy
+        )
         self._has_shared_banks = bool(restriction.shared_parts)
         self._tempos: dict[Order, ArrayTiming] = {}
         self._walks = Walks(self.machine) if is_walked and self.sees_cycles else None
-        self._cache = cache
-        self._limits_below, self._cutoff, self.stream_limits = limits_below, cutoff, limits_below(cutoff)
+        self._limits_below, self.cutoff, self.stream_limits = limits_below, cutoff, limits_below(cutoff)
 
     # --- Orders ------------------------------------------------------------------------------------------------------
 
@@ -178,7 +163,7 @@ class Completions:
         Raises:
             OutOfTime: the time was up, and there is an incumbent.
         """
-        cutoff = self._cutoff
+        cutoff = self.cutoff
         if (
             self._walks is None
             or not self._is_within_budget(cost)
@@ -191,12 +176,12 @@ class Completions:
 
     def _lower_cutoff(self, value: int) -> None:
         """Stop counting streams that only mappings above a known cost can have."""
-        if self._cutoff is None or value < self._cutoff:
-            self._cutoff, self.stream_limits = value, self._limits_below(value)
+        if self.cutoff is None or value < self.cutoff:
+            self.cutoff, self.stream_limits = value, self._limits_below(value)
 
     def _is_affordable(self, nest: Nest, cost: Cost) -> bool:
         """Whether a mapping keeps the budget, and its tensors fit the DRAM together with these layouts and blocks."""
-        if not self._is_within_budget(cost) or not self.is_dram_tight:
+        if not self._is_within_budget(cost) or not self.counter.is_dram_tight:
             return self._is_within_budget(cost)
         arch, restriction = self.restriction.arch, self.restriction
         used = used_bytes(self.layer, arch, self._mapping(nest))[Level.DRAM]
@@ -229,15 +214,18 @@ class Completions:
 
     # --- Minima over orders, for cuts --------------------------------------------------------------------------------
 
-    def min_figures(self, t: Tensor, orders: Iterable[Order]) -> StreamFigures:
-        """Return the least of each figure of t's stream over some orders; if no order keeps the stream limits, one more
-        than these.
+    def min_figures(self, t: Tensor, orders: Iterable[Order], limit: StreamLimit) -> StreamFigures:
+        """Return the least of each figure of t's stream over some orders; one more than the limit if no order
+        keeps it.
+
+        `limit`: at least what the cutoff leaves (`stream_limits`); if only activations matter, any, and then the least
+        is at most one more than it.
         """
-        placements = [self._placements(t, order) for order in orders]
+        placements = [self._placements(t, order, limit) for order in orders]
         streams = [placement.stream for found in placements for placement in found.undominated]
         if not streams:
             activations, cycles = (
-                n + 1 if n < no_limit else 0 for n, no_limit in zip(self.stream_limits[t], NO_STREAM_LIMIT, strict=True)
+                n + 1 if n < no_limit else 0 for n, no_limit in zip(limit, NO_STREAM_LIMIT, strict=True)
             )
             return StreamFigures(activations, cycles, 0, 0, 0, 0)
         fewest = min(found.fewest_activations for found in placements if found.fewest_activations is not None)
@@ -252,10 +240,16 @@ class Completions:
             min(s.stall_cycles - s.steady_stall_cycles for s in streams),
         )
 
-    def min_joint_activations(self, orders: Iterable[Order]) -> int | None:
-        """Return the fewest row activations of all tensors together under one order; None if none keeps the limits."""
-        placements = ([self._placements(t, order).undominated for t in Tensor] for order in orders)
-        sums = (sum(min(p.stream.activations for p in of) for of in choices) for choices in placements if all(choices))
+    def min_joint_activations(self, orders: Iterable[Order], limits: Sequence[StreamLimit]) -> int | None:
+        """Return the fewest row activations of all tensors together under one order, of each one at most one more than
+        its limit (see `min_figures`); None if time matters and no order keeps the limits.
+        """
+        sums = []
+        for order in orders:
+            fewest = [self._placements(t, order, limits[t]).fewest_activations for t in Tensor]
+            if not self.sees_cycles:
+                fewest = [limit.activations + 1 if n is None else n for n, limit in zip(fewest, limits, strict=True)]
+            sums += [sum(fewest)] if None not in fewest else []
         return min(sums, default=None)
 
     def min_paced_cycles(self, t: Tensor, orders: Iterable[Order]) -> int:
@@ -281,7 +275,7 @@ class Completions:
         uneven = [(outside, order[m]) for m, outside in enumerate(ordered.outside) if any(outside)]
         last = [scan_order(ordered, t) for t in Tensor] if self._has_shared_banks else []
         is_walked = self._walks is not None
-        found = [self._placements(t, order) for t in Tensor]
+        found = self._counted(order)
         for i, w, o in itertools.product(*(p.all if is_walked else p.undominated for p in found)):
             streams = (i.stream, w.stream, o.stream)
             key = (*fetched, *uneven, *last, *(streams if is_walked else (i, w, o)))
@@ -292,51 +286,40 @@ class Completions:
                 continue
             yield nest, counted[key]
 
-    def _placements(self, t: Tensor, order: Order) -> Placements:
-        """Return the placements of t under an order that keep the stream limits."""
-        nest, tempo = self.nest_in(order), self.tempo(order)
-        key = stream_key(nest, t, tempo)
-        if key not in self._cache:
-            placements = [self._place(nest, t, tempo, *choice) for choice in self.choices(t)]
-            within = [p for p in placements if self.stream_limits[t].admits(p.stream)]
-            fewest = min((p.stream.activations for p in within), default=None)
-            self._cache[key] = Placements(within, self._undominated(within), fewest)
-        return self._cache[key]
+    def _counted(self, order: Order) -> list[Placements]:
+        """Return the placements of I, W and O under an order; of none of them if no mapping keeps the cutoff.
+
+        Long streams are counted last, of these the one first that changes most often, and each no further than to the
+        activations that the others leave it: the energy of everything else is known.
+        """
+        nest, found = self.nest_in(order), dict[Tensor, Placements]()
+        for t in sorted(Tensor, key=lambda t: (is_long(nest, t), nest.consumers(t)[0])):
+            limit = self._limit_beside(order, t, found) if is_long(nest, t) else self.stream_limits[t]
+            found[t] = self._placements(t, order, limit)
+            if not found[t].all:
+                return [NO_PLACEMENTS] * len(Tensor)
+        return [found[t] for t in Tensor]
+
+    def _limit_beside(self, order: Order, t: Tensor, found: dict[Tensor, Placements]) -> StreamLimit:
+        """Return what t's stream may take beside the tensors whose placements are known, by the cutoff."""
+        cycles_weight, fj_weight = self.objective.weights
+        each, limit, cutoff = fj_weight * self.machine.activation_fj, self.stream_limits[t], self.cutoff
+        if not each or cutoff is None:
+            return limit
+        fewest = sum(placements.fewest_activations or 0 for placements in found.values())
+        energy = energy_fj(self.nest_in(order), self.machine, fewest)
+        left = cutoff - cycles_weight * self.tempo(order).array_cycles - fj_weight * energy
+        return limit._replace(activations=min(limit.activations, left // each))
+
+    def _placements(self, t: Tensor, order: Order, limit: StreamLimit) -> Placements:
+        """Return the placements of t under an order that keep a limit; others may be among them."""
+        return self.counter.placements(t, self.nest_in(order), self.tempo(order), limit)
 
     def tempo(self, order: Order) -> ArrayTiming:
         """Return how fast the array works under an order."""
         if order not in self._tempos:
             self._tempos[order] = array_timing(self.nest_in(order), self.machine)
         return self._tempos[order]
-
-    def choices(self, t: Tensor) -> list[tuple[int, int, int]]:
-        """Return the layouts of t (axis order, block height and width); only a row-aligned input has blocks."""
-        blocks = [(0, 0)]
-        if t is Tensor.I and self.draft.stored[Level.ROW_BUFFER][Tensor.I]:
-            blocks = input_blocks(self.layer, self.draft)
-        return [(layout, *block) for layout in self.restriction.layouts(t) for block in blocks]
-
-    def _place(self, nest: Nest, t: Tensor, tempo: ArrayTiming, layout: int, block_h: int, block_w: int) -> Placement:
-        layouts = [layout if u is t else 0 for u in Tensor]
-        placed = nest._replace(layout=tuple(layouts), block_h=block_h, block_w=block_w)
-        return Placement(layout, block_h, block_w, self._stream(placed, t, tempo))
-
-    def _stream(self, nest: Nest, t: Tensor, tempo: ArrayTiming) -> StreamCounts:
-        """Count a stream, a long one only while there is time."""
-        count = partial(dram_stream, nest, t, self.machine.dram, tempo, self.stream_limits[t])
-        if not is_long(nest, t):
-            return count()
-        try:
-            return call_watched(count, self._is_over)
-        except Stopped as stopped:
-            raise OutOfTime from stopped
-
-    def _undominated(self, placements: list[Placement]) -> list[Placement]:
-        """Return the Pareto front in the figures that can change the objective; all where the DRAM is tight: then a
-        dominated one may fit, and another one not.
-        """
-        sees = (self.sees_cycles, self.sees_energy, self._has_shared_banks)
-        return placements if self.is_dram_tight else undominated(placements, *sees)
 
     def _mapping(self, nest: Nest) -> Mapping:
         mapping = attrs.evolve(

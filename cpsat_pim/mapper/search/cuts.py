@@ -13,15 +13,18 @@ from cpsat_pim.evaluate.cost import to_machine
 from cpsat_pim.mapper.model.builder import Lit
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.search.box_cuts import BoxCuts
-from cpsat_pim.mapper.search.completion import Completion, Completions, OutOfTime
+from cpsat_pim.mapper.search.completion import Completion, Completions
 from cpsat_pim.mapper.search.cut_pool import Cut, CutPool, TilePasses, Validity
 from cpsat_pim.mapper.search.orders import Order
+from cpsat_pim.mapper.search.placement import OutOfTime, StreamFigures
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.validity import Validities
 from cpsat_pim.mapper.search.window_cut import WindowCut
 from tables.bounds.passes import min_activations, min_cycles
 from tables.bounds.shapes import can_be_strided
 from tables.counts.accesses import fetches
+from tables.counts.stream import is_long
+from tables.counts.walk import StreamLimit
 from tables.dram import Dram
 from tables.nest import MACS, LayerShape
 
@@ -56,7 +59,7 @@ class CutGenerator:
         """Whether t's stream has at most `pool_scans` scans in all layouts and blocks together."""
         consumer = self.nest.consumers(t)[0]
         scans = self.nest.steps() if consumer == MACS else fetches(self.nest, t, consumer)
-        return scans * len(self.completions.choices(t)) <= self.completions.parameters.pool_scans
+        return scans * len(self.completions.counter.choices(t)) <= self.completions.parameters.pool_scans
 
     def add_stream_cuts(self, tensors: Sequence[Tensor]) -> bool:
         """Add cuts of single tensors' streams; return whether any stream was underestimated."""
@@ -135,7 +138,7 @@ class CutGenerator:
 
     def _is_slower(self, t: Tensor) -> bool:
         """Whether t's stream takes longer in the drafted order than it was charged."""
-        drafted = self.completions.min_figures(t, [self.draft.order])
+        drafted = self.completions.min_figures(t, [self.draft.order], self._limit(t))
         return self.master.latency is not None and drafted.cycles > self.solution.charged(t).cycles
 
     # --- C6: one tensor's stream -------------------------------------------------------------------------------------
@@ -156,7 +159,7 @@ class CutGenerator:
 
     def _add_stream_minimum(self, t: Tensor, outside: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
         """Require of t's stream its least figures over these orders."""
-        charged, least = self.solution.charged(t), self.completions.min_figures(t, self._in_time(orders))
+        charged, least = self.solution.charged(t), self._min_figures(t, orders)
         if all(known >= true for known, true in zip(charged[:4], least[:4], strict=True)):
             return False
 
@@ -180,7 +183,7 @@ class CutGenerator:
 
     def _add_stall(self, t: Tensor, pacing: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
         """Require of t's stalls their least over these orders, also where the array is slower."""
-        charged, least = self.solution.charged(t), self.completions.min_figures(t, self._in_time(orders))
+        charged, least = self.solution.charged(t), self._min_figures(t, orders)
         # Of the orders, those count under which the array itself takes least; it can take longer under others.
         compute = min(self.completions.tempo(order).array_cycles for order in orders)
         paced = self.completions.min_paced_cycles(t, orders)
@@ -221,7 +224,7 @@ class CutGenerator:
 
     def _add_joint_minimum(self, outside: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
         """Require of all tensors' activations their least sum under one of these orders."""
-        least = self.completions.min_joint_activations(self._in_time(orders))
+        least = self.completions.min_joint_activations(self._in_time(orders), [self._limit(t) for t in Tensor])
         if least is None or least <= sum(self.solution.activations):
             return False
         return self._add(
@@ -256,6 +259,23 @@ class CutGenerator:
         """
         validity = self.validities.same_factors(is_contiguous)
         self._add(validity, lambda p, is_valid: p.b.clause([p.b.negated(is_valid)]))
+
+    def _min_figures(self, t: Tensor, orders: Iterable[Order]) -> StreamFigures:
+        return self.completions.min_figures(t, self._in_time(orders), self._limit(t))
+
+    def _limit(self, t: Tensor) -> StreamLimit:
+        """Return up to what t's stream is counted: as far as the cutoff leaves room in any mapping. If only activations
+        matter, a long stream no further than needed to raise the solution's cost by the share `cut_step`, or above the
+        cutoff: if no order keeps this limit, the cut still says so.
+        """
+        completions, limit, charged = self.completions, self.completions.stream_limits[t], self.solution.activations[t]
+        each = completions.objective.weights[1] * completions.machine.activation_fj
+        if completions.sees_cycles or not each or not is_long(self.nest, t):
+            return limit
+        cost = self.solution.value(self.master.cost)
+        spare = int(cost * completions.parameters.cut_step)
+        spare = spare if completions.cutoff is None else min(spare, completions.cutoff - cost)
+        return limit._replace(activations=min(limit.activations, charged + max(0, spare) // each))
 
     def _in_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """Yield all orders, or raise `OutOfTime`: a minimum over some of them proves nothing."""

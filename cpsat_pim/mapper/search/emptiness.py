@@ -7,9 +7,9 @@ from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search.completion import OutOfTime
 from cpsat_pim.mapper.search.cut_pool import CutPool
 from cpsat_pim.mapper.search.cuts import CutGenerator, TooManyOrders
+from cpsat_pim.mapper.search.placement import OutOfTime
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.space.candidates import Candidates
 from cpsat_pim.mapper.space.restriction import Restriction

@@ -1,13 +1,27 @@
 """Where a tensor lies in DRAM, and the stream that its tiles make there."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from cpsat_pim.base.dims import Dim, Level
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.base.watched import call_watched
+from cpsat_pim.evaluate.cost import to_machine
+from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.windows import block_sides
-from tables.counts.walk import StreamCounts
-from tables.nest import span
+from tables.counts.stream import ArrayTiming, Stopped, dram_stream, is_long, stream_key
+from tables.counts.walk import StreamCounts, StreamLimit
+from tables.nest import Nest, span
+
+#: By how many times its size a tensor can grow in DRAM: blocks may end just behind the middle of a row, and of I's
+#: height and width.
+_MOST_GROWTH = 8
+
+
+class OutOfTime(Exception):
+    """The time was up."""
 
 
 class Placement(NamedTuple):
@@ -30,8 +44,11 @@ class Placements(NamedTuple):
     fewest_activations: int | None
 
 
-#: Placements by all that a tensor's stream depends on (`tables.counts.stream.stream_key`).
-StreamCache = dict[tuple[object, ...], Placements]
+#: Of a tensor whose streams all exceed a limit.
+NO_PLACEMENTS = Placements([], [], None)
+
+#: Placements that keep a limit, by all that a tensor's stream depends on (`tables.counts.stream.stream_key`).
+StreamCache = dict[tuple[object, ...], tuple[StreamLimit, Placements]]
 
 
 class StreamFigures(NamedTuple):
@@ -49,6 +66,82 @@ class StreamFigures(NamedTuple):
     closed_cycles: int
     stall_cycles: int
     isolated_stall_cycles: int
+
+
+class PlacementCounter:
+    """Counts the streams of a draft's tensors under all layouts and input blocks that its restriction allows.
+
+    `cache`: streams of earlier drafts of the same layer, machine, objective and constraints. `sees_cycles`,
+    `sees_energy`: whether objective or budget depend on them. Where the time `is_over`, no long stream is counted to
+    its end.
+    """
+
+    def __init__(
+        self,
+        restriction: Restriction,
+        draft: Mapping,
+        cache: StreamCache,
+        is_over: Callable[[], bool],
+        *,
+        sees_cycles: bool,
+        sees_energy: bool,
+    ) -> None:
+        self._restriction, self._layer, self._draft = restriction, restriction.layer, draft
+        self._cache, self._is_over = cache, is_over
+        self._dram = to_machine(restriction.arch).dram
+        self._sees = (sees_cycles, sees_energy, bool(restriction.shared_parts))
+        arch, layer = restriction.arch, restriction.layer
+        largest = _MOST_GROWTH * max(layer.width_bytes) * sum(layer.elements(t) for t in Tensor)
+        largest += len(Tensor) * arch.row_bytes
+        #: Whether tensors may outgrow the DRAM with what row-aligned blocks leave empty.
+        self.is_dram_tight = (arch.bank_bytes or arch.hierarchy[Level.DRAM].capacity_bytes) < largest
+
+    def choices(self, t: Tensor) -> list[tuple[int, int, int]]:
+        """Return the layouts of t (axis order, block height and width); only a row-aligned input has blocks."""
+        blocks = [(0, 0)]
+        if t is Tensor.I and self._draft.stored[Level.ROW_BUFFER][Tensor.I]:
+            blocks = input_blocks(self._layer, self._draft)
+        return [(layout, *block) for layout in self._restriction.layouts(t) for block in blocks]
+
+    def placements(self, t: Tensor, nest: Nest, tempo: ArrayTiming, limit: StreamLimit) -> Placements:
+        """Return the placements of t that keep a limit; others may be among them.
+
+        Raises:
+            OutOfTime: the time was up before a stream was counted.
+        """
+        key = stream_key(nest, t, tempo)
+        if key not in self._cache or not _covers(self._cache[key][0], limit):
+            placements = [self._place(nest, t, tempo, limit, *choice) for choice in self.choices(t)]
+            within = [p for p in placements if limit.admits(p.stream)]
+            fewest = min((p.stream.activations for p in within), default=None)
+            self._cache[key] = limit, Placements(within, self._undominated(within), fewest)
+        return self._cache[key][1]
+
+    def _place(
+        self, nest: Nest, t: Tensor, tempo: ArrayTiming, limit: StreamLimit, layout: int, block_h: int, block_w: int
+    ) -> Placement:
+        layouts = [layout if u is t else 0 for u in Tensor]
+        placed = nest._replace(layout=tuple(layouts), block_h=block_h, block_w=block_w)
+        count = partial(dram_stream, placed, t, self._dram, tempo, limit)
+        return Placement(layout, block_h, block_w, self._in_time(count) if is_long(placed, t) else count())
+
+    def _in_time(self, count: Callable[..., StreamCounts]) -> StreamCounts:
+        """Count a long stream while there is time."""
+        try:
+            return call_watched(count, self._is_over)
+        except Stopped as stopped:
+            raise OutOfTime from stopped
+
+    def _undominated(self, placements: list[Placement]) -> list[Placement]:
+        """Return the Pareto front in the figures that can change the objective; all where the DRAM is tight: then a
+        dominated one may fit, and another one not.
+        """
+        return placements if self.is_dram_tight else undominated(placements, *self._sees)
+
+
+def _covers(one: StreamLimit, other: StreamLimit) -> bool:
+    """Whether every stream that keeps the other limit keeps this one."""
+    return all(a >= b for a, b in zip(one, other, strict=True))
 
 
 def undominated(

@@ -18,12 +18,12 @@ from cpsat_pim.mapper.bounds.countable import HIGHEST
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.tile_bounds import TileEnumerations
 from cpsat_pim.mapper.model.master import MasterProblem
-from cpsat_pim.mapper.search.completion import Completion, Completions, OutOfTime
+from cpsat_pim.mapper.search.completion import Completion, Completions
 from cpsat_pim.mapper.search.cut_pool import CutPool
 from cpsat_pim.mapper.search.cuts import CutGenerator, TooManyOrders
 from cpsat_pim.mapper.search.held_cut import HeldScans, held_cuts
 from cpsat_pim.mapper.search.orders import Order
-from cpsat_pim.mapper.search.placement import StreamCache
+from cpsat_pim.mapper.search.placement import OutOfTime, StreamCache
 from cpsat_pim.mapper.search.request import SolveRequest
 from cpsat_pim.mapper.search.returns_cut import ReturningTiles, returning_cuts
 from cpsat_pim.mapper.search.solution import Solution
@@ -58,6 +58,8 @@ class SearchState:
         self.layer, self.arch, self.request, self.is_walked = layer, arch, request, is_walked
         self.objective, self.parameters = request.objective, request.parameters
         self.started = time.monotonic()
+        #: Seconds of the search at which the subspace that is searched now has to give way.
+        self.turn_ends = math.inf
         self.stop: Stop = stop or threading.Event()
         self.incumbent: Completion | None = None
         #: The last incumbents, the best one last.
@@ -75,7 +77,7 @@ class SearchState:
         self.budget_enumerations: defaultdict[TileKey, TileEnumerations] = defaultdict(TileEnumerations)
         #: Cuts, by the loop orders that constraints leave to a subspace and by the banks of the tensors.
         self._cut_pools: defaultdict[tuple[Order, Banks, BankCounts], CutPool] = defaultdict(
-            lambda: CutPool(lambda: self.is_over)
+            lambda: CutPool(lambda: self.is_turn_over)
         )
         #: Extents inside the outer loops of merged solutions whose exact cost was above the master problem's bound.
         self.underestimated: list[tuple[int, ...]] = []
@@ -95,6 +97,11 @@ class SearchState:
     def is_over(self) -> bool:
         """Whether the time is up or a stop was asked for."""
         return self.is_stopped or self.seconds >= self.request.time_limit
+
+    @property
+    def is_turn_over(self) -> bool:
+        """Whether the time of the subspace that is searched now is up, or all of the time."""
+        return self.is_over or self.seconds >= self.turn_ends
 
     @property
     def is_hard(self) -> bool:
@@ -197,7 +204,7 @@ class SearchState:
             self.stream_limits,
             None if self.value_to_beat is None else self.value_to_beat - 1,
             self.parameters,
-            lambda: self.is_over,
+            lambda: self.is_turn_over,
             is_walked=self.is_walked,
         )
 
@@ -215,7 +222,7 @@ class SearchState:
         """Yield the first order, and more until the time is up."""
         for order in orders:
             yield order
-            if self.is_over:
+            if self.is_turn_over:
                 return
 
     def cut_pool_of(self, restriction: Restriction) -> CutPool:

@@ -99,6 +99,7 @@ class SubspaceSearch:
         `others`: the least lower bound of the other subspaces. A step may solve several small master problems, where it
         refutes extents; not yet where it raised the bound above that of the others.
         """
+        self.state.turn_ends = until
         if self._relaxed is not None:
             relaxed, self._relaxed = self._relaxed, None
             self.master = relaxed[0] if self._use_optimum(*relaxed, until) else None
@@ -243,6 +244,7 @@ class SubspaceSearch:
 
     def _exhaust(self) -> None:
         """End without an incumbent at the highest trial bound; prove that there is no mapping, if that can be done."""
+        self.state.turn_ends = math.inf
         if has_no_mapping(self.state, self.restriction):
             self.lower_bound = None
         self.is_exhausted = True

@@ -199,6 +199,9 @@ class SearchParameters:
     orders_per_cut: int = _number(5040, positive)
     #: ... and where the MACs draw a tensor of a shared bank. With more, solutions are forbidden (C10), and a gap stays.
     orders_per_cut_drawn: int = _number(48, positive)
+    #: Share of a solution's cost by which a cut raises it at most if the stream takes long to count and only energy
+    #: matters. Measured: VGG-16's conv5_3 on gddr6-aim took 65 s for the cuts of nine bad solutions without it.
+    cut_step: float = _number(0.05, not_negative_real)
     #: Scans of a stream, over all layouts and blocks, up to which other solutions of the pool make cuts of it, too.
     pool_scans: int = _number(100_000, not_negative)
 

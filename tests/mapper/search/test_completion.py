@@ -6,7 +6,8 @@ import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search.completion import Completions, OutOfTime
+from cpsat_pim.mapper.search.completion import Completions
+from cpsat_pim.mapper.search.placement import OutOfTime
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from tables.counts.walk import NO_STREAM_LIMIT
