@@ -246,11 +246,13 @@ class Completions:
         """
         sums = []
         for order in orders:
-            fewest = [self._placements(t, order, limits[t]).fewest_activations for t in Tensor]
-            if not self.sees_cycles:
-                fewest = [limit.activations + 1 if n is None else n for n, limit in zip(fewest, limits, strict=True)]
-            sums += [sum(fewest)] if None not in fewest else []
+            fewest = [self._fewest_activations(t, order, limits[t]) for t in Tensor]
+            sums += [sum(n for n in fewest if n is not None)] if None not in fewest else []
         return min(sums, default=None)
+
+    def _fewest_activations(self, t: Tensor, order: Order, limit: StreamLimit) -> int | None:
+        fewest = self._placements(t, order, limit).fewest_activations
+        return limit.activations + 1 if fewest is None and not self.sees_cycles else fewest
 
     def min_paced_cycles(self, t: Tensor, orders: Iterable[Order]) -> int:
         """Return the least of the array's cycles over some orders, rounded down to whole cycles per tile of t."""
