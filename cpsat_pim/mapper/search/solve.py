@@ -18,6 +18,7 @@ from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.mapper.result.layer import Predicted
 from cpsat_pim.mapper.search.constructed import constructed_mappings
+from cpsat_pim.mapper.search.descent import Descent
 from cpsat_pim.mapper.search.ranking import (
     begin_by_walks,
     begins_by_formula,
@@ -144,7 +145,7 @@ def _build_tables(state: SearchState) -> dict[BankCounts, list[ShapeTable]]:
 
 def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnProgress) -> None:
     """Search some subspaces in turns until the time is up or none is open."""
-    built = state.cutoff
+    built, has_descended = state.cutoff, not any(search.restriction.shared_parts for search in searches)
     deadline = state.seconds + _seconds_without_incumbent(state)
     while not state.is_over and (search := _next(searches)):
         if state.seconds > deadline:
@@ -152,11 +153,20 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
             _find_any_mapping(searches, built, state.request.time_limit)
         else:
             search.step(_turn_ends(search, searches), _least_of_others(search, searches))
+        if state.is_hard and not has_descended and _is_far(state, searches):
+            has_descended = True
+            _descend(state, state.parameters.descent_hard)
         on_progress(_progress(state, searches))
     if any(search.is_open for search in searches):
         _construct_mapping(state)
         _find_any_mapping(searches)
     on_progress(_progress(state, searches))
+
+
+def _is_far(state: SearchState, searches: Sequence[SubspaceSearch]) -> bool:
+    """Whether the incumbent costs far more than the lower bound."""
+    lower_bound, gap = _lower_bound(state, searches), state.parameters.descent_gap
+    return state.incumbent is not None and lower_bound is not None and lower_bound < (1 - gap) * state.incumbent.value
 
 
 def _end_without_tables(state: SearchState) -> None:
@@ -217,6 +227,12 @@ def _construct_mappings(state: SearchState) -> None:
         if state.is_over:
             return
         state.offer(mapping, lambda: state.is_over)
+    _descend(state, state.parameters.descent_first)
+
+
+def _descend(state: SearchState, neighbours: int) -> None:
+    """Seek a better incumbent among the neighbours of the one that is known, for a share of the time."""
+    Descent(state).walk(neighbours, state.seconds + state.parameters.descent_share * state.request.time_limit)
 
 
 def _construct_mapping(state: SearchState) -> None:

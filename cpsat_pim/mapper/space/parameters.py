@@ -191,6 +191,16 @@ class SearchParameters:
     #: Fraction of the lower bound above it from which on an incumbent is far: all solutions of a solve are then
     #: completed.
     far_incumbent: float = _number(0.01, not_negative_real)
+    #: Neighbours that are tried (search.descent): of a mapping that was built without a search, and of a hard layer's
+    #: incumbent. Measured: Darknet-53's stage5.down on hbm-pim, for latency, keeps 26 % in place of 46 after 60 s,
+    descent_first: int = _number(100, not_negative)
+    descent_hard: int = _number(2000, not_negative)
+    #: shares of the time limit for each of the two, and the gap below which the second one is left out.
+    descent_share: float = _number(0.1, share)
+    descent_gap: float = _number(0.05, share)
+    #: By which share a neighbour may cost more at first, and how often a layout is changed.
+    descent_margin: float = _number(0.1, not_negative_real)
+    descent_flips: float = _number(0.15, share)
     #: Loop orders evaluated for an incumbent; the loops of one level rarely have more permutations.
     orders_evaluated: int = _number(240, positive)
     #: ... and where the MACs draw a tensor of a shared bank from the DRAM: its stream takes 50 ms to count.

@@ -1,0 +1,141 @@
+"""Improve a mapping by small changes, as long as that makes it cheaper (heuristic): a first incumbent that is not far.
+
+A neighbour of a mapping has a prime factor of one dim at another place, a loop elsewhere in the order of its level, a
+tensor stored at one level more or less, other banks, or another layout. Neighbours are drawn at random (threshold
+accepting, Dueck & Scheuer 1990).
+"""
+
+import random
+from collections.abc import Callable
+
+import attrs
+
+from cpsat_pim.base.dims import BUFFERS, Dim, Level, Tensor
+from cpsat_pim.mapper.search.placement import input_blocks
+from cpsat_pim.mapper.search.state import SearchState
+from cpsat_pim.mapper.space.banks import searched_banks
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import check_constraints
+from tables.factors import primes_of
+
+
+class Descent:
+    """Walks from mappings to ever cheaper neighbours; what it finds is offered to a search."""
+
+    def __init__(self, state: SearchState) -> None:
+        self.state, self.layer, self.arch = state, state.layer, state.arch
+        self._banks = searched_banks(state.arch, state.request.constraints)
+        self._random = random.Random(state.request.seed)
+        #: Kinds of neighbours, as often as they are drawn.
+        self._moves = (*[self._refactored] * 4, *[self._exchanged] * 4, *[self._reordered] * 3, self._stored)
+        if len(self._banks) > 1:
+            self._moves += (self._rebanked,)
+
+    def walk(self, neighbours: int, until: float) -> None:
+        """Try so many neighbours, up to so many seconds of the search, beginning with those of the incumbent: go on
+        from each one that costs little more than the last mapping, less and less.
+        """
+        if self.state.incumbent is None:
+            return
+
+        def is_over() -> bool:
+            return self.state.is_over or self.state.seconds >= until
+
+        start = self.state.incumbent.mapping
+        value, tried = self._value(start, None, is_over), 0
+        while value is not None and tried < neighbours and not is_over():
+            margin = self.state.parameters.descent_margin * (1 - tried / neighbours)
+            mapping, tried = self._neighbour(start), tried + 1
+            found = mapping and self._value(mapping, int(value * (1 + margin)), is_over)
+            if mapping and found:
+                start, value = mapping, found
+
+    def _value(self, mapping: Mapping, most: int | None, is_over: Callable[[], bool]) -> int | None:
+        """Offer a mapping to the search, and return what it costs; None if that is more than `most`, or not allowed."""
+        weights, constraints = self.state.objective.weights, self.state.request.constraints
+        if most is not None and weights[0] * mapping.compute_steps > most:
+            return None
+        if check_mapping(self.layer, self.arch, mapping) or check_constraints(mapping, constraints):
+            return None
+        prediction = self.state.offer(mapping, is_over)
+        if prediction is None:
+            return None
+        value = self.state.objective.value(prediction.figures.latency_cycles, prediction.figures.energy_fj)
+        return value if most is None or value <= most else None
+
+    def _neighbour(self, mapping: Mapping) -> Mapping | None:
+        """Return a random neighbour in a random layout, with a random block of I if it is row-aligned."""
+        moved = self._random.choice(self._moves)(mapping)
+        if moved is None:
+            return None
+        block_h, block_w = 0, 0
+        if moved.stored[Level.ROW_BUFFER][Tensor.I]:
+            block_h, block_w = self._random.choice(input_blocks(self.layer, moved))
+        layout = [n ^ (self._random.random() < self.state.parameters.descent_flips) for n in moved.layout]
+        return attrs.evolve(moved, block_h=block_h, block_w=block_w, layout=layout)
+
+    # --- Neighbours --------------------------------------------------------------------------------------------------
+
+    def _refactored(self, mapping: Mapping) -> Mapping | None:
+        """Move a prime of a dim from one place to another one."""
+        rows = [list(row) for row in (*mapping.temporal, *mapping.spatial)]
+        choices = [(i, d) for i, row in enumerate(rows) for d in Dim if row[d] > 1]
+        if not choices:
+            return None
+        source, d = self._random.choice(choices)
+        target = self._random.choice([i for i in range(len(rows)) if i != source])
+        prime = self._random.choice(primes_of(rows[source][d]))
+        rows[source][d] //= prime
+        rows[target][d] *= prime
+        return self._rebuilt(mapping, rows)
+
+    def _exchanged(self, mapping: Mapping) -> Mapping | None:
+        """Move a prime of a dim from one place to another one, and one of another dim back."""
+        rows = [list(row) for row in (*mapping.temporal, *mapping.spatial)]
+        choices = [(i, d) for i, row in enumerate(rows) for d in Dim if row[d] > 1]
+        pairs = [(a, b) for a in choices for b in choices if a[0] != b[0] and a[1] != b[1]]
+        if not pairs:
+            return None
+        (i, d), (j, e) = self._random.choice(pairs)
+        for a, b, dim in ((i, j, d), (j, i, e)):
+            prime = self._random.choice(primes_of(rows[a][dim]))
+            rows[a][dim] //= prime
+            rows[b][dim] *= prime
+        return self._rebuilt(mapping, rows)
+
+    def _rebuilt(self, mapping: Mapping, rows: list[list[int]]) -> Mapping:
+        """Return the mapping with other factors; loops keep their order, new ones come anywhere."""
+        order = []
+        for m in Level:
+            loops = [d for d in mapping.order[m] if rows[m][d] > 1]
+            for d in (d for d in Dim if rows[m][d] > 1 and d not in loops):
+                loops.insert(self._random.randint(0, len(loops)), d)
+            order.append(loops)
+        n = len(Level)
+        return attrs.evolve(mapping, temporal=rows[:n], spatial=rows[n:], order=order)
+
+    def _reordered(self, mapping: Mapping) -> Mapping | None:
+        """Move a loop within its level."""
+        levels = [m for m in Level if len(mapping.order[m]) > 1]
+        if not levels:
+            return None
+        m = self._random.choice(levels)
+        loops = list(mapping.order[m])
+        loops.insert(self._random.randrange(len(loops)), loops.pop(self._random.randrange(len(loops))))
+        return attrs.evolve(mapping, order=[loops if i == m else mapping.order[i] for i in Level])
+
+    def _stored(self, mapping: Mapping) -> Mapping | None:
+        """Store a tensor at a level where it passes, or the other way round."""
+        free = [(m, t) for m in BUFFERS for t in Tensor if len(set(self.arch.storing_choices(m, t))) > 1]
+        if not free:
+            return None
+        m, t = self._random.choice(free)
+        stored = [list(row) for row in mapping.stored]
+        stored[m][t] = not stored[m][t]
+        return attrs.evolve(mapping, stored=stored)
+
+    def _rebanked(self, mapping: Mapping) -> Mapping:
+        """Divide the tensors over the banks in another way."""
+        banks, counts = self._random.choice(self._banks)
+        return attrs.evolve(mapping, banks=banks, bank_counts=counts)
