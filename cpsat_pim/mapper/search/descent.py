@@ -7,17 +7,23 @@ accepting, Dueck & Scheuer 1990).
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
 from cpsat_pim.base.dims import BUFFERS, Dim, Level, Tensor
+from cpsat_pim.base.watched import call_watched
+from cpsat_pim.evaluate.cost import to_machine, to_nest
 from cpsat_pim.mapper.search.placement import input_blocks
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.space.banks import searched_banks
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import check_constraints
+from tables.counts.cost import cost_within
+from tables.counts.stream import Stopped, is_long
 from tables.factors import primes_of
+from tables.nest import Nest
 
 
 class Descent:
@@ -25,6 +31,7 @@ class Descent:
 
     def __init__(self, state: SearchState) -> None:
         self.state, self.layer, self.arch = state, state.layer, state.arch
+        self._machine = to_machine(state.arch)
         self._banks = searched_banks(state.arch, state.request.constraints)
         self._random = random.Random(state.request.seed)
         #: Kinds of neighbours, as often as they are drawn.
@@ -43,26 +50,40 @@ class Descent:
             return self.state.is_over or self.state.seconds >= until
 
         start = self.state.incumbent.mapping
-        value, tried = self._value(start, None, is_over), 0
-        while value is not None and tried < neighbours and not is_over():
-            margin = self.state.parameters.descent_margin * (1 - tried / neighbours)
+        value, tried = self.state.incumbent.value, 0
+        while tried < neighbours and not is_over():
+            most = int(value * (1 + self.state.parameters.descent_margin * (1 - tried / neighbours)))
             mapping, tried = self._neighbour(start), tried + 1
-            found = mapping and self._value(mapping, int(value * (1 + margin)), is_over)
-            if mapping and found:
+            found = self._value(mapping, most, is_over) if mapping and self._is_allowed(mapping, most) else None
+            if mapping and found is not None and found <= most:
                 start, value = mapping, found
 
-    def _value(self, mapping: Mapping, most: int | None, is_over: Callable[[], bool]) -> int | None:
-        """Offer a mapping to the search, and return what it costs; None if that is more than `most`, or not allowed."""
-        weights, constraints = self.state.objective.weights, self.state.request.constraints
-        if most is not None and weights[0] * mapping.compute_steps > most:
+    def _is_allowed(self, mapping: Mapping, most: int) -> bool:
+        """Whether a mapping is legal, keeps the constraints, and takes no more steps than a cost leaves it."""
+        if self.state.objective.weights[0] * mapping.compute_steps > most:
+            return False
+        constraints = self.state.request.constraints
+        return not check_mapping(self.layer, self.arch, mapping) and not check_constraints(mapping, constraints)
+
+    def _value(self, mapping: Mapping, most: int, is_over: Callable[[], bool]) -> int | None:
+        """Return what a mapping costs by the formula, and offer it if that is less than the incumbent does; None where
+        a stream is too long for the cost `most`, or the time is over.
+        """
+        nest = to_nest(self.layer, mapping, self.arch.spatial_reduction)
+        count = partial(cost_within, nest, self._machine, self.state.stream_limits(most))
+        try:
+            cost = call_watched(lambda stop: count(stop=stop), is_over) if self._is_long(nest) else count()
+        except Stopped:
             return None
-        if check_mapping(self.layer, self.arch, mapping) or check_constraints(mapping, constraints):
+        if cost is None:
             return None
-        prediction = self.state.offer(mapping, is_over)
-        if prediction is None:
-            return None
-        value = self.state.objective.value(prediction.figures.latency_cycles, prediction.figures.energy_fj)
-        return value if most is None or value <= most else None
+        value = self.state.objective.value(cost.latency_cycles, cost.energy_fj)
+        if self.state.value_to_beat is None or value < self.state.value_to_beat:
+            self.state.offer(mapping, is_over)
+        return value
+
+    def _is_long(self, nest: Nest) -> bool:
+        return any(is_long(nest, t) for t in Tensor)
 
     def _neighbour(self, mapping: Mapping) -> Mapping | None:
         """Return a random neighbour in a random layout, with a random block of I if it is row-aligned."""

@@ -13,7 +13,7 @@ import numpy as np
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.base.interrupts import Stop
-from cpsat_pim.evaluate.cost import Prediction, predict_until
+from cpsat_pim.evaluate.cost import predict_until
 from cpsat_pim.mapper.bounds.countable import HIGHEST
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.tile_bounds import TileEnumerations
@@ -135,17 +135,17 @@ class SearchState:
         if not self.offer(start):
             raise ValueError(f"{self.layer.name}: the mapping to start from costs more than may be spent")
 
-    def offer(self, mapping: Mapping, is_over: Callable[[], bool] = lambda: False) -> Prediction | None:
-        """Make a legal mapping the incumbent if it costs less; return its prediction if it keeps the budget.
+    def offer(self, mapping: Mapping, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Make a legal mapping the incumbent if it costs less; return whether it keeps the budget.
 
-        None, too, if its streams are not counted when `is_over` says so.
+        False, too, if its streams are not counted when `is_over` says so.
         """
         prediction = predict_until(is_over, self.layer, self.arch, mapping, is_walked=self.is_walked)
         if prediction is None or not self.request.budget.covers(figures := prediction.figures):
-            return None
+            return False
         value = self.objective.value(figures.latency_cycles, figures.energy_fj)
         self.update_incumbent(Completion(mapping, prediction, value))
-        return prediction
+        return True
 
     def update_incumbent(self, completion: Completion | None) -> None:
         """Make a completion the incumbent if it costs less than the value to beat."""
