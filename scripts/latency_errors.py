@@ -2,10 +2,12 @@
 
 Each unique layer of a network is solved with elements as wide as the machine's words, and the latency of its mapping is
 walked to the cycle (`tables.counts.latency`), which is what the simulator counts. Prints a line per layer with
-`--layers`, and per preset and objective the number of mappings, how many are proven, the median of the absolute error,
-and the most that a prediction is too low and too high (`low`, `high`).
+`--layers`, which has the gap of what is not proven, and per preset and objective the number of mappings, how many are
+proven, the median of the absolute error, and the most that a prediction is too low and too high (`low`, `high`).
 
     python scripts/latency_errors.py [--network bert-base] [--presets hbm-pim,upmem] [--time-limit 10] [--layers]
+
+`--tolerated-percent 0` charges the walk wherever it takes longer than the formula, not only where it takes 1 % longer.
 """
 
 import argparse
@@ -24,6 +26,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import read_network
+from tables.counts import latency
 
 
 @frozen(kw_only=True)
@@ -35,6 +38,7 @@ class Measured:
     objective: str
     mapping: Mapping
     is_proven: bool
+    gap: float
     predicted: int
     walked: int
 
@@ -45,7 +49,7 @@ class Measured:
 
     def __str__(self) -> str:
         """Return the line of `--layers`."""
-        status = "proven" if self.is_proven else "-"
+        status = "proven" if self.is_proven else f"{self.gap:.2%}"
         names = f"{self.arch.name:18}{self.objective:9}{self.layer.name:28}{status:8}"
         return f"{names}{self.predicted:>12}{self.walked:>12}{self.error:>+9.2%}"
 
@@ -66,6 +70,7 @@ def measured(layer: ConvWorkload, arch: PIMArchitecture, objective: str, seconds
         objective=objective,
         mapping=solved.mapping,
         is_proven=solved.status is Status.OPTIMAL,
+        gap=solved.gap or 0.0,
         predicted=solved.predicted.latency_cycles,
         walked=walk_latency(layer, arch, solved.mapping),
     )
@@ -100,7 +105,9 @@ def main() -> None:
     parser.add_argument("--objectives", default="energy,latency")
     parser.add_argument("--time-limit", type=float, default=10, help="seconds a solve")
     parser.add_argument("--layers", action="store_true", help="print a line per layer, too")
+    parser.add_argument("--tolerated-percent", type=int, default=latency.TOLERATED_PERCENT)
     args = parser.parse_args()
+    latency.TOLERATED_PERCENT = args.tolerated_percent
     groups: dict[tuple[str, str], list[Measured]] = {}
     for one in measure(args):
         groups.setdefault((one.arch.name, one.objective), []).append(one)
