@@ -303,10 +303,6 @@ def fixed_bank_counts(value: Any) -> BankCounts | None:
     return None if value == CHOOSE else value
 
 
-#: The constraints of one layer, as `Constraints.to_dict` returns them.
-LAYER_CONSTRAINTS = evolve(_LAYER, build=lambda **values: _build_constraints(_with_modes_as_stored(values)))
-
-
 def _build_all(layers: dict[str, Values] | None = None, **values: Any) -> NetworkConstraints:
     everywhere = _with_modes_as_stored(values)
     return NetworkConstraints(
@@ -336,6 +332,8 @@ def _laid_over(base: Values, over: Any) -> Any:
     return {**base, **{key: _laid_over(base[key], value) if key in base else value for key, value in over.items()}}
 
 
+#: The constraints of one layer, as `Constraints.to_dict` returns them.
+LAYER_CONSTRAINTS = evolve(_LAYER, build=lambda **values: _build_constraints(_with_modes_as_stored(values)))
 CONSTRAINTS = FileKind(
     kind="constraints",
     record=evolve(_LAYER, fields={**_PARTS, "layers": Field(kind=Table(_LAYER))}, build=_build_all),
