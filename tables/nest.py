@@ -54,7 +54,7 @@ class LayerShape(NamedTuple):
     dilation: tuple[int, int]
 
 
-class MappedLayer(NamedTuple):
+class NestFields(NamedTuple):
     """One mapped layer by numbers.
 
     - `temporal` int[4][8]: loop factors per level and dim. `spatial` int[3][8]: factors on H, W and Internal.
@@ -103,7 +103,7 @@ def once(method: Method) -> Method:
     return found  # type: ignore[return-value]
 
 
-class Nest(MappedLayer):
+class Nest(NestFields):
     """One mapped layer and what follows from it."""
 
     def array(self, d: int) -> int:
