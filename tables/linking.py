@@ -86,7 +86,7 @@ class _CodeCompiler(KernelCompiler):
     """The compiler, with a library that leaves the code as it is."""
 
     def _compile_bytecode(self) -> Any:
-        self.state.library = _Code(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state["library"] = _Code(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         return super()._compile_bytecode()
 
 
