@@ -152,7 +152,9 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
             deadline = math.inf
             _find_any_mapping(searches, built, state.request.time_limit)
         else:
-            search.step(_turn_ends(search, searches), _least_of_others(search, searches))
+            state.turn_ends = _turn_ends(search, searches)
+            search.step(state.turn_ends, _least_of_others(search, searches))
+            state.turn_ends = math.inf
         if state.is_hard and not has_descended and _is_far(state, searches):
             has_descended = True
             _descend(state, state.parameters.descent_hard)

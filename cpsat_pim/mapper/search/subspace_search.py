@@ -99,7 +99,6 @@ class SubspaceSearch:
         `others`: the least lower bound of the other subspaces. A step may solve several small master problems, where it
         refutes extents; not yet where it raised the bound above that of the others.
         """
-        self.state.turn_ends = until
         if self._relaxed is not None:
             relaxed, self._relaxed = self._relaxed, None
             self.master = relaxed[0] if self._use_optimum(*relaxed, until) else None
