@@ -165,7 +165,7 @@ class LayerOptions:
         while not is_over() and (plain := self._plain(self.rows[self.seen : self.seen + count])):
             for problem in plain:
                 if not is_over():
-                    self.costs.refine(problem)
+                    self.costs.raise_bound(problem)
             self._order(first, price)
         for i in range(self.seen, min(len(self.rows), self.seen + count)):
             if is_over() or self.rows[i].floor >= INFINITE:
@@ -190,7 +190,7 @@ class LayerOptions:
     def _plain(self, rows: Sequence[_Row]) -> list[NodeProblem]:
         """Return the node problems of some rows whose bounds were not refined."""
         problems = dict.fromkeys(problem for row in rows for problem in row.program)
-        return [one for one in problems if (known := self.costs.cost(one)) is not None and not known.is_refined]
+        return [one for one in problems if (known := self.costs.cost(one)) is not None and not known.is_spatial]
 
     def _forget(self) -> None:
         """Drop tables and floors, which a change of rows makes invalid."""

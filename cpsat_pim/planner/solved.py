@@ -31,7 +31,7 @@ class SearchLimits:
 
     time_limit: float = 600.0
     batch: int = 32
-    refined: int = 8
+    refined: int = 4
     seek_percent: int = 40
     seek_share_percent: int = 30
     refusal_percent: int = 5

@@ -39,11 +39,13 @@ class BoundCosts(NodeCosts):
         known = self.cost(problem)
         if known is None or known.is_solved:
             return known
-        found = self._bounds(problem.relaxation)
+        found = self._bounded(problem.relaxation)
         self._known[problem] = found
         return found
 
-    def _bounds(self, problem: NodeProblem) -> BoundCost | None:
+    raise_bound = refine
+
+    def _bounded(self, problem: NodeProblem) -> BoundCost | None:
         known = self._known.get(problem)
         if isinstance(known, BoundCost):
             return known

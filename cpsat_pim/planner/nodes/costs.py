@@ -18,18 +18,17 @@ from typing import Any
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.units import to_fj
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import verify
-from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound, tile_lower_bound
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
-from cpsat_pim.mapping.check import check_fits, check_mapping
+from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.mapping import Mapping
+from cpsat_pim.planner.nodes.bounds import NodeBounds
 from cpsat_pim.planner.nodes.padded import program_of
 from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful
 from cpsat_pim.planner.nodes.store import NodeStore, digest
 from cpsat_pim.planner.nodes.workers import RESERVED_SECONDS, Workers
-from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.padding import padded_layers
 
 #: So many times longer is a problem solved again that was not proven.
@@ -70,10 +69,10 @@ class NodeCosts:
         self._known: dict[NodeProblem, NodeCost | None] = {}
         #: Problems that were asked about, by the one of the same layer in any layouts.
         self._tied: defaultdict[NodeProblem, list[NodeProblem]] = defaultdict(list)
-        self._floors: dict[NodeProblem, int | None] = {}
         self._store = NodeStore(store) if store else None
         padded = [f"padding {padding:g}"] if padding else []
         self._machine = digest([arch.to_dict(), objective.to_dict(), version, *padded])
+        self._bounds = NodeBounds(arch, objective, padding, self._store, self._key)
         self._workers = Workers(jobs, self.stop)
 
     @property
@@ -98,7 +97,7 @@ class NodeCosts:
         """Return what the file knows, or the plainest bound."""
         kept = self._store.read(self._key(problem)) if self._store else None
         if kept is None:
-            return NodeCost(least=self._plain_bound(problem.layer), is_refined=False)
+            return NodeCost(least=self._bounds.plain(problem.layer), is_refined=False, is_spatial=False)
         found = NodeCost.from_dict(kept)
         self.reused += found.is_solved
         return found
@@ -108,39 +107,29 @@ class NodeCosts:
         if self._store and found is not None:
             self._store.write(self._key(problem), found.to_dict())
 
-    def _plain_bound(self, layer: ConvWorkload) -> int:
-        """Return the cost of all PEs busy with a MAC each cycle, and of the energy of the MACs alone."""
-        array = self.arch.pe_array
-        energy_fj = layer.macs * to_fj(array.compute_unit.mac_energy)
-        return int(self.objective.value(-(-layer.macs // array.macs_per_cycle), energy_fj))
-
     def _key(self, problem: NodeProblem) -> str:
         return digest([problem.layer.shape, problem.layouts, self._machine])
 
     # --- The mapper's bounds -----------------------------------------------------------------------------------------
 
+    def raise_bound(self, problem: NodeProblem) -> NodeCost | None:
+        """Raise a bound by one step (`NodeBounds`), whatever the layouts are; None if the problem has no mapping."""
+        known = self.cost(problem)
+        if known is None or known.is_spatial:
+            return self.refine(problem)
+        return self._raise(problem, known, self._bounds.spatial(problem.relaxation), is_refined=False)
+
     def refine(self, problem: NodeProblem) -> NodeCost | None:
-        """Raise a plain bound to that of the mapper, whatever the layouts are; None if the problem has no mapping."""
+        """Raise a bound to the last step, that of tiles; None if the problem has no mapping."""
         known = self.cost(problem)
         if known is None or known.is_refined:
             return known
-        floor = self._floor(problem.relaxation)
-        self._known[problem] = None if floor is None else NodeCost(least=max(known.least, floor))
-        return self._known[problem]
+        return self._raise(problem, known, self._bounds.tiles(problem.relaxation), is_refined=True)
 
-    def _floor(self, problem: NodeProblem) -> int | None:
-        """Return the mapper's bound of a layer in any layouts, kept in the file."""
-        if problem not in self._floors:
-            key = f"floor {self._key(problem)}"
-            kept = self._store.read(key) if self._store else None
-            if kept is None:
-                fitting = [one for one in padded_layers(problem.layer, self.padding) if not check_fits(one, self.arch)]
-                found = [tile_lower_bound(one, self.arch, self.objective) for one in fitting]
-                kept = {"least": min((bound for bound in found if bound is not None), default=None)}
-                if self._store:
-                    self._store.write(key, kept)
-            self._floors[problem] = kept["least"]
-        return self._floors[problem]
+    def _raise(self, problem: NodeProblem, known: NodeCost, least: int | None, is_refined: bool) -> NodeCost | None:
+        found = None if least is None else NodeCost(least=max(known.least, least), is_refined=is_refined)
+        self._known[problem] = found
+        return found
 
     # --- Solves ------------------------------------------------------------------------------------------------------
 
