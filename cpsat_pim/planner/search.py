@@ -17,6 +17,7 @@ from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.instance import Choice, Instance, Use
 from cpsat_pim.planner.labels.fitting import LabelFitting
+from cpsat_pim.planner.membership import offered
 from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem, Useful
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.plan import Plan
@@ -123,11 +124,7 @@ class _Search:
 
     def offer(self, plans: Sequence[Plan]) -> None:
         """Take the best of some plans as a start."""
-        for plan in plans:
-            if broken := list(self.instance.space.constraints.broken_by(self.instance.graph, plan)):
-                raise ValueError("\n".join(f"a plan to start from: {line}" for line in broken))
-            cost, value = self.instance.value(plan)
-            self.offered.append(Incumbent(value=value, tie=cost.energy_fj, plan=plan, cost=cost))
+        self.offered += [offered(self.instance, plan) for plan in plans]
         self._take_offered(fitting=False)
 
     def _take_offered(self, fitting: bool) -> None:
@@ -319,7 +316,8 @@ class _Search:
 
     def _answer(self) -> SolvedPlan:
         found, instance = self.found, self.instance
-        status = Status.OPTIMAL if self.is_first_proven else Status.FEASIBLE if found.plan else Status.UNKNOWN
+        is_proven = self.is_first_proven and not found.outside
+        status = Status.OPTIMAL if is_proven else Status.FEASIBLE if found.plan else Status.UNKNOWN
         if self.bound >= INFINITE or instance.least_peak_bytes > instance.array.capacity_bytes:
             status = Status.INFEASIBLE
         return SolvedPlan(
@@ -329,13 +327,19 @@ class _Search:
             plan=found.plan,
             cost=found.cost,
             value=found.value if found.plan else None,
-            bound=min(self.bound, found.value) if status is not Status.INFEASIBLE else 0,
-            energy_bound=min(self.energy_bound, found.tie) if self.then_energy and self.is_first_proven else None,
+            bound=self._answered_bound(status),
+            energy_bound=min(self.energy_bound, found.tie) if self.then_energy and is_proven else None,
             interrupted=self.costs.stop.is_set(),
             reason=None if found.plan else self._reason(status),
+            outside=found.outside,
             seconds=time.monotonic() - self.started,
             statistics=statistics_of(instance, self.rounds),
         )
+
+    def _answered_bound(self, status: Status) -> int:
+        """Return the bound of the plans of the space; of one that is in it, it is no more than its value."""
+        bound = self.bound if self.found.outside else min(self.bound, self.found.value)
+        return 0 if status is Status.INFEASIBLE else bound
 
     def _reason(self, status: Status) -> str | None:
         """Return why there is no plan, with the least capacity that would do or where it lies; None if time was up."""

@@ -41,12 +41,16 @@ class SearchLimits:
 
 @define(kw_only=True, eq=False)
 class Incumbent:
-    """The best plan so far: its value, its cost, and what breaks ties of values."""
+    """The best plan so far: its value, its cost, and what breaks ties of values.
+
+    `outside`: why a plan that was given is not in the space; empty if it is.
+    """
 
     value: int = INFINITE
     tie: int = INFINITE
     plan: Plan | None = None
     cost: PlanCost | None = None
+    outside: str = ""
 
 
 @frozen(kw_only=True)
@@ -55,7 +59,8 @@ class SolvedPlan:
 
     `energy_bound`: no plan of the least latency takes less energy (fJ); None unless energy was the second objective
     and the first was proven. `interrupted`: whether a stop ended the search. `reason`: why there is no plan, if that
-    is known.
+    is known. `outside`: why the best plan, which was given, is not in the space; of such a plan nothing is proven, and
+    `bound` is that of the plans of the space.
     """
 
     status: Status
@@ -70,11 +75,12 @@ class SolvedPlan:
     energy_bound: int | None = None
     interrupted: bool = False
     reason: str | None = None
+    outside: str = ""
 
     @property
     def gap(self) -> float | None:
-        """(value - bound) / value; 0 is a proof."""
-        return None if self.value is None else max(0.0, (self.value - self.bound) / self.value)
+        """(value - bound) / value; 0 is a proof. None without a plan of the space."""
+        return None if self.value is None or self.outside else max(0.0, (self.value - self.bound) / self.value)
 
     @property
     def energy_gap(self) -> float | None:

@@ -31,6 +31,7 @@ def plan_document(solved: SolvedPlan) -> dict[str, Any]:
         "objective": _reported(solved, solved.value),
         "bound": _reported(solved, solved.bound),
         "gap": solved.gap,
+        **({"outside": solved.outside} if solved.outside else {}),
         "energy_bound_fj": solved.energy_bound,
         "space": solved.space.to_dict(),
         "seconds": round(solved.seconds, 3),
@@ -93,6 +94,7 @@ def _head(solved: SolvedPlan) -> list[str]:
         f"{solved.status}: {solved.objective.kind} {value}, lower bound "
         f"{_reported(solved, solved.bound)} (gap {gap}), {solved.seconds:.1f} s",
         *_second_objective(solved),
+        *([f"a plan to start from, not of the space: {solved.outside}"] if solved.outside else []),
         f"space: {solved.space}",
         f"{counts['node_solves']} node problems solved, {counts['node_reused']} taken from the store, of "
         f"{counts['node_problems']}; {counts['partitions_computed']} of {counts['partitions']} partitions computed; "
