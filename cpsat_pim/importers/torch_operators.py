@@ -1,5 +1,6 @@
 """The core ATen operators of an exported PyTorch program: which are products, which pass data on, and their shapes."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -198,17 +199,13 @@ class Trace:
         return parts
 
     def _grouped(self, node: Node, given: dict[str, Any]) -> Parts:
-        """Add a product in which each row meets the matrix of its group, as if all groups had equally many rows."""
+        """Add a product in which each row meets the matrix of its group, as if all groups shared the rows evenly."""
         left, right = given["self"], given["mat2"]
-        rows, matrices = self._shape(left), self._shape(right)
-        if len(matrices) != 3 or len(rows) not in (2, 3):
+        rows, matrices = self._shape(left), self._operand(right)
+        if len(matrices.shape) != 3:
             raise Unmappable("groups of columns")
-        if len(rows) == 2:
-            if rows[0] % matrices[0]:
-                raise Unmappable(f"{rows[0]} rows for {matrices[0]} groups")
-            rows = (matrices[0], rows[0] // matrices[0], rows[1])
         name = self._name(node, "grouped_mm", right)
-        result = self._builder.matmul(name, Operand(rows, self._parts[left]), self._operand(right))
+        result = self._builder.grouped(name, math.prod(rows[:-1]), self._parts[left], matrices)
         return self._with_others(result, node, left, right)
 
     def _with_others(self, result: Parts, node: Node, *operands: Node) -> Parts:
