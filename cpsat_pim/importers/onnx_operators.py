@@ -25,7 +25,7 @@ ConcatFromSequence SequenceAt SequenceConstruct SequenceErase SequenceInsert Spl
 OptionalGetElement
 """
 _REDUCING = """
-ArgMax ArgMin AveragePool CumProd CumSum GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxRoiPool
+ArgMax ArgMin AveragePool CumProd CumSum GlobalLpPool GlobalMaxPool LpPool MaxPool MaxRoiPool
 MaxUnpool NegativeLogLikelihoodLoss NonMaxSuppression NonZero ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
 ReduceMin ReduceProd ReduceSumSquare RoiAlign SoftmaxCrossEntropyLoss TopK Unique
 """
@@ -48,6 +48,9 @@ RotaryEmbedding ScaledSiLU SkipGroupNorm SkipLayerNormalization SkipSimplifiedLa
 Trilu UnfoldTensor Unique
 """
 
+#: Operators that compute each element of their result from one element of each operand.
+ELEMENTWISE = frozenset(_ELEMENTWISE.split())
+
 #: Operators without a product along an axis of two tensors: they only propagate.
 PASSING = frozenset(
     [
@@ -57,7 +60,7 @@ PASSING = frozenset(
 )
 
 #: Operators that add along axes; of an element-wise product they make a layer.
-SUMS = frozenset(("ReduceSum", "ReduceMean"))
+SUMS = frozenset(("ReduceSum", "ReduceMean", "GlobalAveragePool"))
 
 #: Operators whose result consists of their operands side by side.
 JOINING = frozenset(("Concat", f"{VENDOR}QLinearConcat"))

@@ -11,10 +11,11 @@ from attrs import field, frozen
 
 from cpsat_pim.importers.builder import Operand, Parts
 from cpsat_pim.importers.onnx_attention import FORMS, check_heads
-from cpsat_pim.importers.onnx_call import VENDOR, Call
+from cpsat_pim.importers.onnx_call import VENDOR, Call, kind_of
+from cpsat_pim.importers.onnx_operators import ELEMENTWISE
 from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, factors, is_channels_last
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name
-from cpsat_pim.importers.products import Shape, Unmappable
+from cpsat_pim.importers.products import Shape, Unmappable, sources
 
 
 @frozen
@@ -232,25 +233,44 @@ def _recurrent(product: Product) -> Parts:
 
 
 def product_sum(product: Product) -> Parts | None:
-    """Add a sum whose terms are element-wise products of two tensors; None if the node is none.
+    """Add a sum whose terms are element-wise products of two tensors, whatever their type; None if the node is none.
 
-    The square of a tensor is no product of two: sums of squares belong to normalisations.
+    An element-wise function of one tensor is no product of two, though it may multiply: the square of a normalisation,
+    an activation such as x * sigmoid(x).
     """
-    writer = product.tensors.writers.get(product.node.input[0])
-    if writer is None or writer.op_type != "Mul" or writer.domain or writer.input[0] == writer.input[1]:
+    tensors = product.tensors
+    writer = tensors.writers.get(product.node.input[0])
+    while writer is not None and writer.op_type in ("Cast", "Identity"):
+        writer = tensors.writers.get(writer.input[0])
+    if writer is None or kind_of(writer) != "Mul" or _is_of_one(tensors, writer.input):
         return None
-    shapes = [product.tensors.shapes.sizes(name) for name in writer.input]
+    shapes = [tensors.shapes.sizes(name) for name in writer.input]
     axes = _summed_axes(product)
     if None in shapes or axes is None:
         return None
-    left, right = (product.tensors.operand(name) for name in writer.input)
-    return product.tensors.builder.product_sum(product.name, left, right, axes)
+    left, right = (tensors.operand(name) for name in writer.input)
+    return tensors.builder.product_sum(product.name, left, right, axes)
+
+
+def _is_of_one(tensors: Tensors, factors: Sequence[str]) -> bool:
+    """Return whether two tensors are one, or, neither of them constant, element-wise functions of one."""
+
+    def read(name: str) -> list[str]:
+        writer = tensors.writers.get(name)
+        if writer is None or kind_of(writer) not in ELEMENTWISE:
+            return []
+        return [other for other in writer.input if tensors.origin(other)]
+
+    is_square = factors[0] == factors[1]
+    return is_square or (all(map(tensors.origin, factors)) and len(sources(factors, read)) == 1)
 
 
 def _summed_axes(product: Product) -> list[int] | None:
     """Return the axes of a sum, None if they are not known."""
     call, node = product.call, product.node
     rank = len(call.optional(0) or ())
+    if call.kind == "GlobalAveragePool":
+        return [*range(2, rank)]
     if "axes" in call.given:
         return list(call.given["axes"])
     if len(node.input) < 2 or not node.input[1]:

@@ -11,12 +11,15 @@ input counts an element once for each tap that reads it along the unfolded axis.
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import zip_longest
+from typing import TypeVar
 
 from cpsat_pim.workload import ConvWorkload
 
 Shape = tuple[int, ...]
+
+Tensor = TypeVar("Tensor", bound=Hashable)
 
 #: The sizes of axes by letter.
 Sizes = dict[str, int]
@@ -173,6 +176,24 @@ def product_sum(left: Shape, right: Shape, summed: Iterable[int]) -> ConvWorkloa
         bounds[dim] *= max(mine, other)
     P, C, K, G = bounds.values()
     return ConvWorkload(P=P, C=C, K=K, G=G) if C > 1 else None
+
+
+def sources(tensors: Iterable[Tensor], read: Callable[[Tensor], Iterable[Tensor]]) -> set[Tensor]:
+    """Return the tensors that some tensors are element-wise functions of.
+
+    Args:
+        tensors: where to begin.
+        read: the tensors that the element-wise operator behind a tensor reads; none if it is no such operator.
+    """
+    ahead, found, seen = list(tensors), set[Tensor](), set[Tensor]()
+    while ahead:
+        tensor = ahead.pop()
+        if tensor not in seen:
+            seen.add(tensor)
+            behind = [*read(tensor)]
+            ahead += behind
+            found |= set() if behind else {tensor}
+    return found
 
 
 #: The axes of an ellipsis, the last one last.

@@ -121,3 +121,43 @@ def test_products_fused_after_a_normalisation_are_a_layer_each(save):
     outputs = {"a.q": 16, "a.k": 8, "a.v": 8, "m.gate": 64, "m.up": 64}
     assert macs(network) == {name: 6 * 32 * size for name, size in outputs.items()} | {"fc": 6 * 128, "last": 6 * 16}
     assert all(layers(network)[name].weight_bytes == Fraction(1, 2) for name in outputs)
+
+
+@pytest.mark.parametrize("between", ["Cast", "Identity"])
+def test_type_of_the_terms_does_not_matter_to_a_sum_of_products(save, between):
+    """Six sums of 8 products."""
+    adapted = node(between, "terms", "same", **({"to": TensorProto.DOUBLE} if between == "Cast" else {}))
+    nodes = [node("Mul", "a b", "terms"), adapted, node("ReduceSum", "same last", "sum")]
+    file = save(nodes, [value("a", 6, 8), value("b", 6, 8)], [integers("last", -1)])
+    assert layers(imported(file)) == layer("sum", C=8, G=6)
+
+
+def test_average_of_a_product_over_all_positions_is_a_layer_unless_one_factor_has_one_position(save):
+    """Four channels of 9 positions are 36 products; the gate of a channel contracts nothing."""
+    nodes = [
+        *(node("Mul", "a b", "terms"), node("GlobalAveragePool", "terms", "mean")),
+        *(node("Mul", "a mean", "gated"), node("GlobalAveragePool", "gated", "end")),
+    ]
+    assert layers(imported(save(nodes, [value("a", 1, 4, 3, 3), value("b", 1, 4, 3, 3)]))) == layer("mean", C=9, G=4)
+
+
+def test_activation_that_multiplies_a_tensor_with_its_function_is_no_product_of_two(save):
+    """x * sigmoid(x) before a pooling, as in a squeeze-and-excitation block; a gate of other data is a product."""
+    nodes = [
+        *(node("Sigmoid", "x", "s"), node("Mul", "x s", "swish"), node("GlobalAveragePool", "swish", "pooled")),
+        *(node("Add", "x pooled", "y"), node("Sigmoid", "b", "gate"), node("Mul", "y gate", "gated")),
+        node("ReduceMean", "gated space", "mean"),
+    ]
+    file = save(nodes, [value("x", 1, 4, 3, 3), value("b", 1, 4, 3, 3)], [integers("space", 2, 3)])
+    assert layers(imported(file)) == layer("mean", C=9, G=4)
+
+
+def test_square_of_what_a_mean_was_taken_from_is_no_product_of_two(save):
+    """A variance by hand: the centred tensor is a function of two, and its square still no product of two."""
+    nodes = [
+        *(node("ReduceMean", "x last", "mean"), node("Sub", "x mean", "centred")),
+        *(node("Mul", "centred centred", "square"), node("ReduceMean", "square last", "variance")),
+        *(node("Div", "centred variance", "y"), node("MatMul", "y w", "fc")),
+    ]
+    file = save(nodes, [value("x", 6, 8)], [integers("last", -1), weight("w", 8, 4)])
+    assert layers(imported(file)) == layer("fc", P=6, C=8, K=4)
