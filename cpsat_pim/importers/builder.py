@@ -21,7 +21,7 @@ from cpsat_pim.importers.products import (
     Unmappable,
     convolution,
     einstein_sum,
-    einsum_macs,
+    einsum_sizes,
     matrix_product,
     product_sum,
     transposed,
@@ -130,24 +130,40 @@ class NetworkBuilder:
         return self._layer(name, matrix_product(left.shape, right.shape), left.parts, right.parts, own=own)
 
     def einsum(self, name: str, equation: str, operands: Sequence[Operand]) -> Parts:
-        """Add an Einstein sum of two operands; a sum of one operand only moves and adds elements.
-
-        Raises:
-            Unmappable: the sum has more operands, or is not a batched matrix product.
+        """Add an Einstein sum, a layer for each operand but the first: products from left to right, each summed over
+        the axes that neither the result nor a later operand has. A sum of one operand only moves and adds elements.
         """
-        if len(operands) == 1:
-            return operands[0].parts
-        macs = einsum_macs(equation, [operand.shape for operand in operands])
-        if len(operands) > 2:
-            raise Unmappable(f"{len(operands)} operands", macs)
-        left, right = operands
-        try:
-            shape = einstein_sum(equation, left.shape, right.shape)
-        except Unmappable as reason:
-            raise Unmappable(str(reason), macs) from reason
-        if not left.parts and right.parts:
-            left, right, shape = right, left, evolve(shape, P=shape.K, K=shape.P)
-        return self._layer(name, shape, left.parts, right.parts)
+        first, *others, result = einsum_sizes(equation, [operand.shape for operand in operands])
+        parts = operands[0].parts
+        for index, (operand, sizes) in enumerate(zip(operands[1:], others, strict=True)):
+            kept = result.keys() | {letter for later in others[index + 1 :] for letter in later}
+            swapped = not parts and operand.parts  # W is the constant factor
+            shape = einstein_sum(sizes, first, kept) if swapped else einstein_sum(first, sizes, kept)
+            data, weight = (operand.parts, parts) if swapped else (parts, operand.parts)
+            parts = self._layer(name, shape, data, weight)
+            first = {letter: size for letter, size in {**first, **sizes}.items() if letter in kept}
+        return parts
+
+    def grouped(
+        self, name: str, rows: int, data: Parts, weight: Operand, weight_bytes: Fraction | None = None
+    ) -> Parts:
+        """Add a product of rows with one matrix each of a group, [groups, channels, outputs], as if the groups shared
+        the rows as evenly as possible: a layer of groups with equally many rows, or a second one, `name.fewer`, of
+        those with one row less. Groups without rows are none.
+        """
+        groups, channels, outputs = weight.shape
+        each, more = divmod(rows, groups)
+        shares = [(name, more, each + 1), (f"{name}.fewer" if more else name, groups - more, each)]
+        return self.concatenate(
+            self.matmul(
+                own,
+                Operand((count, share, channels), data),
+                Operand((count, channels, outputs), weight.parts),
+                weight_bytes,
+            )
+            for own, count, share in shares
+            if count and share
+        )
 
     def product_sum(self, name: str, left: Operand, right: Operand, summed: Sequence[int]) -> Parts | None:
         """Add the sum of an element-wise product; None if it is no product along an axis of both."""

@@ -59,9 +59,15 @@ def _earlier_rows(call: Call, past: int, length: int | None = None) -> int:
 
 
 def _standard(call: Call) -> Heads:
-    """ONNX's `Attention`; heads are an axis, or adjacent within rows."""
+    """ONNX's `Attention`; heads are an axis, or adjacent within rows. Of keys and values in a buffer, an input may say
+    how many rows are filled: those of the longest sequence count.
+    """
     query = with_heads(call.shape(0), call.given.get("q_num_heads"))
     key, value = (with_heads(call.shape(index), call.given.get("kv_num_heads")) for index in (1, 2))
+    filled = call.values[6] if len(call.values) > 6 else None
+    if filled is not None:
+        rows = int(filled.max())
+        return Heads(query=query, key=(*key[:2], rows, key[3]), value=(*value[:2], rows, value[3]))
     return Heads(query=query, key=_longer(key, _earlier_rows(call, 4)), value=_longer(value, _earlier_rows(call, 5)))
 
 
@@ -142,6 +148,7 @@ def _grouped(call: Call) -> Heads:
 #: The attentions of onnxruntime by name.
 ATTENTIONS = {
     "Attention": Form(read=lambda c: _projected(c, 4, 6), projection=1, past=(4,), joint_present=True),
+    "DecoderMaskedSelfAttention": Form(read=lambda c: _projected(c, 4, 6), projection=1, past=(4,), joint_present=True),
     "QAttention": Form(read=lambda c: _projected(c, 8, None), projection=1, past=(8,), joint_present=True),
     "PackedAttention": Form(read=_packed_rows, projection=1),
     "PackedMultiHeadAttention": Form(read=_packed_heads),

@@ -25,12 +25,15 @@ def kind_of(node: onnx.NodeProto) -> str:
 
 @frozen(kw_only=True)
 class Call:
-    """An operator's kind, its attributes, and for each input its sizes and its value, None if unknown."""
+    """An operator's kind, its attributes, and for each input its sizes, its value, None if unknown, and the type of its
+    elements, 0 if unknown.
+    """
 
     kind: str
     given: Mapping[str, Any]
     inputs: Sequence[Shape | None]
     values: Sequence[np.ndarray | None]
+    elements: Sequence[int] = ()
 
     def shape(self, index: int) -> Shape:
         """Return the sizes of an input.

@@ -5,28 +5,29 @@ from cpsat_pim.importers.onnx_shapes import SHAPE_READERS
 
 #: Operators whose result does not depend on the network's input data.
 WITHOUT_DATA = {
-    *SHAPE_READERS, "Constant", "ConstantOfShape", "EyeLike", "RandomNormal", "RandomNormalLike", "RandomUniform",
-    "RandomUniformLike", "Range", "SequenceEmpty", "SequenceLength",
+    *SHAPE_READERS, "BlackmanWindow", "Constant", "ConstantOfShape", "EyeLike", "HammingWindow", "HannWindow",
+    "MelWeightMatrix", "OptionalHasElement", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+    "Range", "SequenceEmpty", "SequenceLength", f"{VENDOR}Range",
 }  # fmt: skip
 
 _ELEMENTWISE = """
 Abs Acos Acosh Add And Asin Asinh Atan Atanh Bernoulli BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast
-CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Equal Erf Exp Floor Gelu Greater
-GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg
-Not Or PRelu Pow QuantizeLinear Reciprocal Relu RotaryEmbedding Round Selu Shrink Sigmoid Sign Sin Sinh Softplus
-Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Trilu Where Xor
+CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Equal Erf Exp Floor Gelu
+Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod
+Mul Neg Not Or PRelu Pow QuantizeLinear Reciprocal Relu RotaryEmbedding Round Selu Shrink Sigmoid Sign Sin Sinh
+Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh ThresholdedRelu Trilu Where Xor
 """
 _MOVING = """
-CenterCropPad Col2Im Compress DepthToSpace Expand Flatten Gather GatherElements GatherND OneHot Pad Reshape Resize
-ReverseSequence Scatter ScatterElements ScatterND Slice SpaceToDepth Split Squeeze TensorScatter Tile Transpose
-Unsqueeze Upsample
+CenterCropPad Col2Im Compress DepthToSpace Expand Flatten Gather GatherElements GatherND GridSample Multinomial OneHot
+Pad Reshape Resize ReverseSequence Scatter ScatterElements ScatterND Slice SpaceToDepth Split Squeeze TensorScatter
+Tile Transpose Unsqueeze Upsample
 ConcatFromSequence SequenceAt SequenceConstruct SequenceErase SequenceInsert SplitToSequence Optional
 OptionalGetElement
 """
 _REDUCING = """
-ArgMax ArgMin AveragePool CumProd CumSum GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxRoiPool
-MaxUnpool NonMaxSuppression NonZero ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMin ReduceProd
-ReduceSumSquare RoiAlign TopK Unique
+ArgMax ArgMin AveragePool CumProd CumSum GlobalLpPool GlobalMaxPool LpPool MaxPool MaxRoiPool
+MaxUnpool NegativeLogLikelihoodLoss NonMaxSuppression NonZero ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+ReduceMin ReduceProd ReduceSumSquare RoiAlign SoftmaxCrossEntropyLoss TopK Unique
 """
 _NORMALISING = """
 BatchNormalization GroupNormalization Hardmax InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization
@@ -38,12 +39,17 @@ MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization Softmax
 _VENDOR = """
 BiasAdd BiasDropout BiasGelu BiasSoftmax BiasSplitGelu BitmaskBiasDropout BitmaskDropout ComplexMul ComplexMulConj
 CropAndResize DequantizeBFP DequantizeLinear DequantizeWithOrder DynamicTimeWarping EmbedLayerNormalization ExpandDims
-FastGelu GatherBlockQuantized GatherND Gelu GemmaRotaryEmbedding GridSample GroupNorm MaxpoolWithMask MulInteger
-NGramRepeatBlock NhwcMaxPool Pad QLinearAdd QLinearAveragePool QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul
+FastGelu GatedRMSNorm GatherBlockQuantized GatherND Gelu GemmaRotaryEmbedding GridSample GroupNorm IsAllFinite
+LinearAttentionGate MRotaryEmbedding MaxpoolWithMask MulInteger NGramRepeatBlock NhwcMaxPool Pad
+QEmbedLayerNormalization QLinearAdd QLinearAveragePool QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul
 QLinearReduceMean QLinearSigmoid QLinearSoftmax QLinearWhere QOrderedGelu QOrderedLayerNormalization QuantizeBFP
 QuantizeLinear QuantizeWithOrder QuickGelu ReduceSumInteger RelativePositionBias RemovePadding RestorePadding
-RotaryEmbedding SkipGroupNorm SkipLayerNormalization SkipSimplifiedLayerNormalization Trilu UnfoldTensor Unique
+RotaryEmbedding ScaledSiLU SkipGroupNorm SkipLayerNormalization SkipSimplifiedLayerNormalization SwiGLU TorchEmbedding
+Trilu UnfoldTensor Unique
 """
+
+#: Operators that compute each element of their result from one element of each operand.
+ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 
 #: Operators without a product along an axis of two tensors: they only propagate.
 PASSING = frozenset(
@@ -54,7 +60,7 @@ PASSING = frozenset(
 )
 
 #: Operators that add along axes; of an element-wise product they make a layer.
-SUMS = frozenset(("ReduceSum", "ReduceMean"))
+SUMS = frozenset(("ReduceSum", "ReduceMean", "GlobalAveragePool"))
 
 #: Operators whose result consists of their operands side by side.
 JOINING = frozenset(("Concat", f"{VENDOR}QLinearConcat"))

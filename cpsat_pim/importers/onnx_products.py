@@ -11,10 +11,11 @@ from attrs import field, frozen
 
 from cpsat_pim.importers.builder import Operand, Parts
 from cpsat_pim.importers.onnx_attention import FORMS, check_heads
-from cpsat_pim.importers.onnx_call import VENDOR, Call
+from cpsat_pim.importers.onnx_call import VENDOR, Call, kind_of
+from cpsat_pim.importers.onnx_operators import ELEMENTWISE
 from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, factors, is_channels_last
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name
-from cpsat_pim.importers.products import Shape, Unmappable
+from cpsat_pim.importers.products import Shape, Unmappable, sources
 
 
 @frozen
@@ -82,6 +83,32 @@ def _transposed_padding(
     return [total // 2 if upper else total - total // 2 for total in totals]
 
 
+def _deformable(product: Product) -> Parts:
+    """Add a convolution that samples its input anew for each tap: its taps are part of C."""
+    weight, out = product.call.shape(1), product.tensors.shapes.shape(product.node.output[0])
+    taps, ones = math.prod(weight[2:]), [1] * (len(weight) - 2)
+    batch, channels = product.call.shape(0)[:2]
+    data = product.operand(0, (batch, channels * taps, *out[2:]))
+    kernel = product.operand(1, (weight[0], weight[1] * taps, *ones))
+    builder, groups = product.tensors.builder, product.call.given.get("group", 1)
+    result = builder.convolution(product.name, data, kernel, out, groups=groups, stride=ones, dilation=ones)
+    return builder.merge(result, product.others(0, 1))
+
+
+def _causal(product: Product) -> Parts:
+    """Add a convolution of each channel with a kernel of its own, over this and earlier positions of the last axis."""
+    call, builder = product.call, product.tensors.builder
+    kernel = product.operand(1)
+    shape = call.shape(0)
+    if call.given.get("channels_last"):
+        shape = (shape[0], math.prod(shape[2:]), shape[1])
+    ones = [1] * (len(kernel.shape) - 2)
+    dilation = [*ones[1:], int(call.given.get("dilation", 1))]
+    data = product.operand(0, shape)
+    result = builder.convolution(product.name, data, kernel, shape, groups=shape[1], stride=ones, dilation=dilation)
+    return builder.merge(result, product.others(0, 1))
+
+
 def _matmul(product: Product, left: int = 0, right: int = 1) -> Parts:
     """Add any matrix product; attributes may transpose its factors."""
     builder = product.tensors.builder
@@ -90,14 +117,40 @@ def _matmul(product: Product, left: int = 0, right: int = 1) -> Parts:
     return builder.merge(result, product.others(left, right))
 
 
-def _packed_matmul(product: Product) -> Parts:
-    """Add a product with weights in blocks of few bits, K channels to N outputs."""
+def _packed_matmul(product: Product, outputs: str = "N", weight: int = 1, name: str | None = None) -> Parts:
+    """Add a product with weights in blocks of few bits, `K` channels to as many outputs as an attribute says."""
     builder, given = product.tensors.builder, product.call.given
-    weight = product.operand(1, (int(given["K"]), int(given["N"])))
-    bits = int(product.call.given.get("bits", 4))
+    bits = int(given.get("bits", 4))
     narrow = Fraction(bits, 8) if 8 % bits == 0 else None  # others lie in bytes of their own
-    result = builder.matmul(product.name, product.operand(0), weight, narrow)
-    return builder.merge(result, product.others(0, 1))
+    operand = product.operand(weight, (int(given["K"]), int(given[outputs])))
+    result = builder.matmul(name or product.name, product.operand(0), operand, narrow)
+    return builder.merge(result, product.others(0, weight))
+
+
+def _packed_matmuls(product: Product, weights: dict[str, tuple[int, str]]) -> Parts:
+    """Add products of one input with several weights in blocks of few bits, `name.part` each.
+
+    Args:
+        product: the node.
+        weights: by part, where the weights are among the inputs, and the attribute with the number of outputs.
+    """
+    return product.tensors.builder.merge(
+        *(
+            _packed_matmul(product, outputs, index, f"{product.name}.{part}")
+            for part, (index, outputs) in weights.items()
+        )
+    )
+
+
+def _blob_matmul(product: Product) -> Parts:
+    """Add a product with weights of 4 bits in one blob, whose sizes are an input."""
+    sizes = product.call.values[2]
+    if sizes is None:
+        raise Unmappable("of unknown shape")
+    channels, outputs = (int(size) for size in sizes)
+    weight = product.operand(1, (channels, outputs))
+    result = product.tensors.builder.matmul(product.name, product.operand(0), weight, Fraction(1, 2))
+    return product.tensors.builder.merge(result, product.others(0, 1))
 
 
 def _einsum(product: Product) -> Parts:
@@ -106,8 +159,8 @@ def _einsum(product: Product) -> Parts:
 
 
 def _experts(product: Product, weights: tuple[int, int, int] = (2, 4, 6), default_bits: int = 8) -> Parts:
-    """Add the products of a mixture of experts, as if all experts had equally many rows: `name.fc1`, `name.fc3` if
-    there is such a gate, and `name.fc2`. Attribute `k`: how many experts take each row.
+    """Add the products of a mixture of experts, as if they shared the rows evenly: `name.fc1`, `name.fc3` if there is
+    such a gate, and `name.fc2`. Attribute `k`: how many experts take each row.
 
     Args:
         weights: where the weights of fc1, fc2 and fc3 are among the inputs, those of all experts in one tensor.
@@ -120,13 +173,11 @@ def _experts(product: Product, weights: tuple[int, int, int] = (2, 4, 6), defaul
     experts = call.shape(first)[0]
     sizes = {i: math.prod(call.shape(i)[1:]) * 8 // bits // hidden for i in weights if call.optional(i)}
     rows = math.prod(batch) * int(call.given.get("k", 1))
-    if rows % experts:
-        raise Unmappable(f"{rows} rows for {experts} experts", rows * hidden * sum(sizes.values()))
 
     def added(name: str, index: int, channels: int, outputs: int, read: Parts) -> Parts:
-        data = Operand((experts, rows // experts, channels), read)
         weight = product.operand(index, (experts, channels, outputs))
-        return builder.matmul(f"{product.name}.{name}", data, weight, None if bits == 8 else Fraction(bits, 8))
+        narrow = None if bits == 8 else Fraction(bits, 8)
+        return builder.grouped(f"{product.name}.{name}", rows, read, weight, narrow)
 
     given = product.operand(0).parts
     wide = [added(name, i, hidden, sizes[i], given) for name, i in (("fc1", first), ("fc3", gate)) if i in sizes]
@@ -182,25 +233,44 @@ def _recurrent(product: Product) -> Parts:
 
 
 def product_sum(product: Product) -> Parts | None:
-    """Add a sum whose terms are element-wise products of two tensors; None if the node is none.
+    """Add a sum whose terms are element-wise products of two tensors, whatever their type; None if the node is none.
 
-    The square of a tensor is no product of two: sums of squares belong to normalisations.
+    An element-wise function of one tensor is no product of two, though it may multiply: the square of a normalisation,
+    an activation such as x * sigmoid(x).
     """
-    writer = product.tensors.writers.get(product.node.input[0])
-    if writer is None or writer.op_type != "Mul" or writer.domain or writer.input[0] == writer.input[1]:
+    tensors = product.tensors
+    writer = tensors.writers.get(product.node.input[0])
+    while writer is not None and writer.op_type in ("Cast", "Identity"):
+        writer = tensors.writers.get(writer.input[0])
+    if writer is None or kind_of(writer) != "Mul" or _is_of_one(tensors, writer.input):
         return None
-    shapes = [product.tensors.shapes.sizes(name) for name in writer.input]
+    shapes = [tensors.shapes.sizes(name) for name in writer.input]
     axes = _summed_axes(product)
     if None in shapes or axes is None:
         return None
-    left, right = (product.tensors.operand(name) for name in writer.input)
-    return product.tensors.builder.product_sum(product.name, left, right, axes)
+    left, right = (tensors.operand(name) for name in writer.input)
+    return tensors.builder.product_sum(product.name, left, right, axes)
+
+
+def _is_of_one(tensors: Tensors, factors: Sequence[str]) -> bool:
+    """Return whether two tensors are one, or, neither of them constant, element-wise functions of one."""
+
+    def read(name: str) -> list[str]:
+        writer = tensors.writers.get(name)
+        if writer is None or kind_of(writer) not in ELEMENTWISE:
+            return []
+        return [other for other in writer.input if tensors.origin(other)]
+
+    is_square = factors[0] == factors[1]
+    return is_square or (all(map(tensors.origin, factors)) and len(sources(factors, read)) == 1)
 
 
 def _summed_axes(product: Product) -> list[int] | None:
     """Return the axes of a sum, None if they are not known."""
     call, node = product.call, product.node
     rank = len(call.optional(0) or ())
+    if call.kind == "GlobalAveragePool":
+        return [*range(2, rank)]
     if "axes" in call.given:
         return list(call.given["axes"])
     if len(node.input) < 2 or not node.input[1]:
@@ -220,6 +290,10 @@ _VENDOR: dict[str, Build] = {
     "QGemm": partial(_matmul, left=0, right=3),
     "QOrderedMatMul": partial(_matmul, left=0, right=2),
     **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), _packed_matmul),
+    "MatMulNBitsMlp": partial(_packed_matmuls, weights={"gate": (3, "N"), "up": (6, "N")}),
+    "MatMulNBitsQkv": partial(_packed_matmuls, weights={"q": (3, "Nq"), "k": (6, "Nkv"), "v": (9, "Nkv")}),
+    "MatMulFpQ4": _blob_matmul,
+    "CausalConvWithState": _causal,
     "DynamicQuantizeLSTM": _recurrent,
     "MoE": _experts,
     "QMoE": partial(_experts, weights=(2, 5, 8), default_bits=4),
@@ -229,6 +303,8 @@ _VENDOR: dict[str, Build] = {
 PRODUCTS: dict[str, Build] = {
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose"), _convolution),
     "QLinearConv": partial(_convolution, left=0, right=3),
+    "DeformConv": _deformable,
+    "CausalConvWithState": _causal,
     **dict.fromkeys(("MatMul", "MatMulInteger", "Gemm"), _matmul),
     "QLinearMatMul": partial(_matmul, left=0, right=3),
     "Einsum": _einsum,

@@ -4,6 +4,7 @@ The operators are described in onnxruntime's `docs/ContribOperators.md`. Where o
 own inference is asked.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -23,10 +24,13 @@ _OPSET = 12
 
 @frozen
 class Rule:
-    """The sizes of an operator's results, and the input whose type of elements they have."""
+    """The sizes of an operator's results, and the inputs whose type of elements they have: the first that is given; if
+    none is, `elements`.
+    """
 
     shapes: Callable[[Call], Shapes]
-    like: int = 0
+    like: tuple[int, ...] = (0,)
+    elements: int = TensorProto.FLOAT
 
 
 def standard(operator: str, shapes: Sequence[Shape], given: dict[str, Any]) -> Shape | None:
@@ -83,12 +87,15 @@ def is_channels_last(call: Call) -> bool:
 
 
 def convolution_weight(call: Call, index: int) -> Shape:
-    """Return the sizes of weights as [out, in, height, width]; `NhwcConv` may have [out, height, width, in]."""
+    """Return the sizes of weights as [out, in, height, width]; `NhwcConv` may have [out, height, width, in], which the
+    channels of its data tell, or its kernel where both orders match them.
+    """
     shape = call.shape(index)
-    if call.kind != f"{VENDOR}NhwcConv":
+    channels = call.shape(0)[-1] // call.given.get("group", 1)
+    if call.kind != f"{VENDOR}NhwcConv" or shape[-1] != channels:
         return shape
     kernel = tuple(call.given.get("kernel_shape", shape[1:-1]))
-    return channels_first(shape) if kernel == shape[1:-1] else shape
+    return shape if shape[1] == channels and kernel != shape[1:-1] else channels_first(shape)
 
 
 def _spatial(operator: str, *positions: int) -> Callable[[Call], Shapes]:
@@ -129,6 +136,25 @@ def _packed_product(call: Call) -> Shapes:
     return [(*call.shape(0)[:-1], int(call.given["N"]))]
 
 
+def _packed_products(call: Call) -> Shapes:
+    """Results of several products of one input, and the sum before its normalisation."""
+    rows, given = call.shape(0)[:-1], call.given
+    sizes = [given["N"]] if "N" in given else [given["Nq"], given["Nkv"], given["Nkv"]]
+    return [*((*rows, int(size)) for size in sizes), call.shape(0)]
+
+
+def _blob_product(call: Call) -> Shapes:
+    sizes = call.values[2]
+    return [None if sizes is None else (*call.shape(0)[:-1], int(sizes[1]))]
+
+
+def _causal(call: Call) -> Shapes:
+    """A result as large as the input, and the positions that the next one's first windows reach back to."""
+    shape, kernel = call.shape(0), call.shape(1)
+    back = (kernel[-1] - 1) * int(call.given.get("dilation", 1))
+    return [shape, (shape[0], back, *shape[2:]) if call.given.get("channels_last") else (*shape[:-1], back)]
+
+
 def _embedded(call: Call) -> Shapes:
     rows = (*call.shape(0), call.shape(2)[-1])
     return [rows, call.shape(0)[:1], rows]
@@ -159,8 +185,10 @@ def _pooled(call: Call) -> Shapes:
 
 
 def _gathered(call: Call) -> Shapes:
-    """Rows of a table of few bits; bytes hold two elements of 4 bits."""
+    """Rows of a table of few bits; where its type is that of bytes, each holds as many elements as it can."""
     data, indices = call.shape(0), call.shape(1)
+    packed = 8 // int(call.given.get("bits", 4)) if call.elements[0] == TensorProto.UINT8 else 1
+    data = (*data[:-1], data[-1] * packed)
     axis = int(call.given.get("gather_axis", 0)) % len(data)
     return [(*data[:axis], *indices, *data[axis + 1 :])]
 
@@ -171,23 +199,52 @@ def _halved(call: Call) -> Shapes:
     return [(*shape[:-1], shape[-1] // 2)]
 
 
+def _reshaped(call: Call) -> Shapes:
+    """The sizes are an attribute: 0 keeps a size, -1 is what is left."""
+    data, sizes = call.shape(0), list(call.given["shape"])
+    kept = [data[axis] if size == 0 else int(size) for axis, size in enumerate(sizes)]
+    left = math.prod(data) // math.prod(size for size in kept if size != -1)
+    return [tuple(left if size == -1 else size for size in kept)]
+
+
+def _padded(call: Call) -> Shapes:
+    """All axes' padding before, then behind."""
+    shape, pads = call.shape(0), call.given["paddings"]
+    return [tuple(size + pads[axis] + pads[axis + len(shape)] for axis, size in enumerate(shape))]
+
+
+def _divided(call: Call) -> Shapes:
+    """The sizes of the pieces are an attribute; without it they are not known."""
+    shape, axis = call.shape(0), int(call.given.get("axis", 0)) % len(call.shape(0))
+    return [(*shape[:axis], int(size), *shape[axis + 1 :]) for size in call.given.get("split", ())]
+
+
+def _upsampled(call: Call) -> Shapes:
+    batch, channels, height, width = call.shape(0)
+    return [(batch, channels, int(height * call.given["height_scale"]), int(width * call.given["width_scale"]))]
+
+
 _SAME = """
 BiasAdd BiasDropout BiasGelu BiasSoftmax BitmaskDropout BitmaskBiasDropout DequantizeLinear FastGelu Gelu
 GemmaRotaryEmbedding GroupNorm Inverse MoE NGramRepeatBlock QLinearLeakyRelu QLinearSigmoid QLinearSoftmax QMoE
 QuantizeLinear QuickGelu RotaryEmbedding SkipGroupNorm Trilu DequantizeBFP QOrderedGelu QOrderedLayerNormalization
-LongformerAttention SparseAttention
+LongformerAttention SparseAttention GatedRMSNorm MRotaryEmbedding ScaledSiLU
 """
 
 _VENDOR: dict[str, Rule] = {
     **dict.fromkeys(_SAME.split(), Rule(_same)),
-    "QuantizeLinear": Rule(_same, like=2),
-    "DequantizeLinear": Rule(_same, like=1),
+    "QuantizeLinear": Rule(_same, like=(2,), elements=TensorProto.UINT8),
+    "DequantizeLinear": Rule(_same, like=(1,)),
     **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), Rule(_normalised)),
     "SkipGroupNorm": Rule(partial(_same, results=2)),
-    "EmbedLayerNormalization": Rule(_embedded, like=2),
+    "EmbedLayerNormalization": Rule(_embedded, like=(2,)),
+    "QEmbedLayerNormalization": Rule(_embedded, like=(8,)),
+    "TorchEmbedding": Rule(lambda call: [(*call.shape(1), *call.shape(0)[1:])]),
+    "SwiGLU": Rule(lambda call: [call.shape(0)] if call.optional(1) else _halved(call)),
+    "LinearAttentionGate": Rule(lambda call: [call.shape(0)] * 2),
     "BiasSplitGelu": Rule(_halved),
     **dict.fromkeys(("FusedConv", "NhwcConv", "NhwcFusedConv"), Rule(_spatial("Conv", 0, 1))),
-    "QLinearConv": Rule(_spatial("Conv", 0, 3)),
+    "QLinearConv": Rule(_spatial("Conv", 0, 3), like=(7,)),
     "ConvTransposeWithDynamicPads": Rule(lambda call: [None]),
     "NhwcMaxPool": Rule(_spatial("MaxPool", 0)),
     "MaxpoolWithMask": Rule(_spatial("MaxPool", 0)),
@@ -196,22 +253,49 @@ _VENDOR: dict[str, Rule] = {
     **dict.fromkeys(("FusedGemm", "GemmFastGelu", "GemmFloat8", "FusedMatMulActivation"), Rule(_product(0, 1))),
     **dict.fromkeys(("FusedMatMul", "TransposeMatMul"), Rule(_product(0, 1))),
     **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulInteger16", "SparseToDenseMatMul"), Rule(_product(0, 1))),
-    "MatMulIntegerToFloat": Rule(_product(0, 1), like=2),
-    "QGemm": Rule(_product(0, 3)),
+    "MatMulIntegerToFloat": Rule(_product(0, 1), like=(2,)),
+    "QGemm": Rule(_product(0, 3), like=(8, 1)),
     "QOrderedMatMul": Rule(_product(0, 2)),
     **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), Rule(_packed_product)),
+    **dict.fromkeys(("MatMulNBitsMlp", "MatMulNBitsQkv"), Rule(_packed_products)),
+    "MatMulFpQ4": Rule(_blob_product),
+    "CausalConvWithState": Rule(_causal),
     "DynamicQuantizeLSTM": Rule(_recurrent),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), Rule(_as("Add", 0, 3))),
-    "QLinearWhere": Rule(_as("Where", 0, 1, 4), like=1),
-    "QLinearConcat": Rule(_joined, like=2),
+    "QLinearWhere": Rule(_as("Where", 0, 1, 4), like=(1,)),
+    "QLinearConcat": Rule(_joined, like=(2,)),
     "QLinearReduceMean": Rule(_as("ReduceMean", 0)),
     "MulInteger": Rule(_as("Mul", 0, 2)),
-    "GatherBlockQuantized": Rule(_gathered, like=2),
-    **{kind: Rule(attention_shapes, like=3 if kind == "QAttention" else 0) for kind in ATTENTIONS},
+    "GatherBlockQuantized": Rule(_gathered, like=(2,)),
+    **{kind: Rule(attention_shapes, like=(3,) if kind == "QAttention" else (0,)) for kind in ATTENTIONS},
 }  # fmt: skip
+
+#: Operators of ONNX for which it has no rule: most are those of its first operator set, which broadcast nothing.
+_FIRST_SAME = """
+Abs Add BatchNormalization Ceil Clip Div Dropout Elu Exp Floor GroupNormalization HardSigmoid InstanceNormalization
+LeakyRelu Log Max Mean MeanVarianceNormalization Min Mul Neg PRelu Reciprocal Relu Selu Sigmoid Sqrt Sub Sum Tanh
+"""
+
+_STANDARD: dict[str, Rule] = {
+    **dict.fromkeys(_FIRST_SAME.split(), Rule(partial(_same, results=1))),
+    "Cast": Rule(_same, like=()),
+    "Concat": Rule(
+        lambda call: [standard("Concat", [call.shape(i) for i in range(len(call.inputs))], {"axis": 1, **call.given})]
+    ),
+    "Gemm": Rule(_product(0, 1)),
+    "GlobalLpPool": Rule(_pooled),
+    **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), Rule(_as("Add", 0, 1), like=(), elements=TensorProto.BOOL)),
+    "GRU": Rule(_recurrent),
+    "LpPool": Rule(_spatial("LpPool", 0)),
+    "Pad": Rule(_padded),
+    "Reshape": Rule(_reshaped),
+    "Split": Rule(_divided),
+    "Upsample": Rule(_upsampled),
+}
 
 #: The rules by kind of operator. onnxruntime also adds normalisations to ONNX's own domain.
 RULES: dict[str, Rule] = {
+    **_STANDARD,
     **{VENDOR + kind: rule for kind, rule in _VENDOR.items()},
     "SimplifiedLayerNormalization": Rule(_normalised),
 }

@@ -147,7 +147,7 @@ class OnnxShapes:
         self._fold(node)
 
     def _inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
-        """Infer types by ONNX's own rules, else by those for operators of vendors; none for one with subgraphs."""
+        """Infer types by ONNX's own rules, else by ours; none for an operator with subgraphs."""
         known = {name: self._types[name] for name in node.input if name in self._types}
         values = {name: self._values[name] for name in node.input if name in self._values}
         domain = domain_of(node)
@@ -155,13 +155,15 @@ class OnnxShapes:
             return self._by_rule(node)
         try:
             schema = defs.get_schema(node.op_type, self._versions.get(domain, 1), domain)
+            if not schema.has_type_and_shape_inference_function:
+                return self._by_rule(node)
             outputs = shape_inference.infer_node_outputs(schema, node, known, values, opset_imports=self._opsets)
         except Exception as error:  # one of a dozen exception classes of the compiled library, without a common base
             raise ValueError(str(error)) from error
         return dict(outputs)
 
     def _by_rule(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
-        """Infer types by the rule for an operator of another vendor; none without a rule, or without what it needs."""
+        """Infer types by our rule for an operator for which ONNX has none; none without a rule, or what it needs."""
         rule = RULES.get(kind_of(node))
         if rule is None:
             return {}
@@ -170,8 +172,8 @@ class OnnxShapes:
             shapes = rule.shapes(call)
         except Unmappable:
             return {}
-        like = self._types.get(node.input[rule.like] if rule.like < len(node.input) else node.input[0])
-        elements = (like.tensor_type.elem_type if like is not None else 0) or onnx.TensorProto.FLOAT
+        given = (call.elements[index] for index in rule.like if index < len(call.elements))
+        elements = next(filter(None, given), rule.elements)
         named = zip(node.output, shapes, strict=False)
         known = {name: sizes for name, sizes in named if name and sizes is not None}
         return {name: helper.make_tensor_type_proto(elements, list(sizes)) for name, sizes in known.items()}
@@ -183,6 +185,7 @@ class OnnxShapes:
             given={attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute},
             inputs=[self.sizes(name) for name in node.input],
             values=[self.value(name) for name in node.input],
+            elements=[self._types[name].tensor_type.elem_type if name in self._types else 0 for name in node.input],
         )
 
     def _fold(self, node: onnx.NodeProto) -> None:

@@ -11,12 +11,18 @@ input counts an element once for each tap that reads it along the unfolded axis.
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import zip_longest
+from typing import TypeVar
 
 from cpsat_pim.workload import ConvWorkload
 
 Shape = tuple[int, ...]
+
+Tensor = TypeVar("Tensor", bound=Hashable)
+
+#: The sizes of axes by letter.
+Sizes = dict[str, int]
 
 
 class Unmappable(Exception):
@@ -38,6 +44,8 @@ def convolution(
     """
     axes = len(weight) - 2
     _check_channels(data[-axes - 1], weight[1] * groups)
+    if axes > 3:
+        raise Unmappable(f"{axes}-D", math.prod(out) * math.prod(weight[1:]))
     sizes = [*zip(weight[2:], out[-axes:], stride, dilation, strict=True)]
     taps, positions = 1, 1
     if axes == 3:
@@ -122,36 +130,33 @@ def transposed(shape: Shape) -> Shape:
     return (*shape[:-2], *reversed(shape[-2:]))
 
 
-def einstein_sum(equation: str, left: Shape, right: Shape) -> ConvWorkload:
-    """Convert a sum such as `bqd,bkd->bqk`: shared axes are C if summed, else G; an axis of one operand is P or K.
+def einsum_sizes(equation: str, shapes: Sequence[Shape]) -> list[Sizes]:
+    """Return the sizes of the axes longer than 1, by letter, of each operand of an Einstein sum, then of its result.
 
-    Raises:
-        Unmappable: an axis is repeated within an operand, or summed in one operand alone.
+    A letter that occurs twice in an operand takes its diagonal, which has the letter once.
     """
-    terms, _, out = equation.replace(" ", "").partition("->")
-    ours, theirs = (_sized(term, shape) for term, shape in zip(terms.split(","), (left, right), strict=True))
-    kept = set(out.replace("...", _ELLIPSIS)) if "->" in equation else _implicit(terms)
-    both = ours.keys() & theirs.keys()
-    if not (ours.keys() ^ theirs.keys()) <= kept:
-        raise Unmappable("an axis of one operand alone is summed")
+    terms, arrow, out = equation.replace(" ", "").partition("->")
+    spelled = [_letters(term, len(shape)) for term, shape in zip(terms.split(","), shapes, strict=True)]
+    operands = [
+        {letter: size for letter, size in zip(letters, shape, strict=True) if size > 1}
+        for letters, shape in zip(spelled, shapes, strict=True)
+    ]
+    kept = set(out.replace("...", _ELLIPSIS)) if arrow else _implicit(terms)
+    sizes = {letter: size for operand in operands for letter, size in operand.items()}
+    return [*operands, {letter: size for letter, size in sizes.items() if letter in kept}]
+
+
+def einstein_sum(ours: Sizes, theirs: Sizes, kept: Iterable[str]) -> ConvWorkload:
+    """Convert the product of two operands whose axes are summed unless they are `kept`: shared axes are C if summed,
+    else G; an axis of one operand is P or K. One that is summed in one operand alone is summed before the product.
+    """
+    both, kept = ours.keys() & theirs.keys(), set(kept)
     return ConvWorkload(
         G=_product(ours, both & kept),
         C=_product(ours, both - kept),
-        P=_product(ours, ours.keys() - both),
-        K=_product(theirs, theirs.keys() - both),
+        P=_product(ours, (ours.keys() - both) & kept),
+        K=_product(theirs, (theirs.keys() - both) & kept),
     )
-
-
-def einsum_macs(equation: str, shapes: Sequence[Shape]) -> int:
-    """Return the multiply-accumulates of an Einstein sum as it is written: one per operand but the first, for each
-    combination of indices.
-    """
-    terms = equation.replace(" ", "").partition("->")[0].split(",")
-    sizes: dict[str, int] = {}
-    for term, shape in zip(terms, shapes, strict=True):
-        for letter, size in zip(_letters(term, len(shape)), shape, strict=True):
-            sizes[letter] = max(size, sizes.get(letter, 1))
-    return math.prod(sizes.values()) * (len(shapes) - 1)
 
 
 def product_sum(left: Shape, right: Shape, summed: Iterable[int]) -> ConvWorkload | None:
@@ -173,16 +178,26 @@ def product_sum(left: Shape, right: Shape, summed: Iterable[int]) -> ConvWorkloa
     return ConvWorkload(P=P, C=C, K=K, G=G) if C > 1 else None
 
 
+def sources(tensors: Iterable[Tensor], read: Callable[[Tensor], Iterable[Tensor]]) -> set[Tensor]:
+    """Return the tensors that some tensors are element-wise functions of.
+
+    Args:
+        tensors: where to begin.
+        read: the tensors that the element-wise operator behind a tensor reads; none if it is no such operator.
+    """
+    ahead, found, seen = list(tensors), set[Tensor](), set[Tensor]()
+    while ahead:
+        tensor = ahead.pop()
+        if tensor not in seen:
+            seen.add(tensor)
+            behind = [*read(tensor)]
+            ahead += behind
+            found |= set() if behind else {tensor}
+    return found
+
+
 #: The axes of an ellipsis, the last one last.
 _ELLIPSIS = "0123456789"
-
-
-def _sized(term: str, shape: Shape) -> dict[str, int]:
-    """Return the sizes of the axes longer than 1, by letter."""
-    spelled = _letters(term, len(shape))
-    if len(set(spelled)) < len(spelled):
-        raise Unmappable("an axis is repeated")
-    return {letter: size for letter, size in zip(spelled, shape, strict=True) if size > 1}
 
 
 def _letters(term: str, rank: int) -> str:
@@ -195,7 +210,7 @@ def _implicit(terms: str) -> set[str]:
     return {letter for letter, times in Counter(terms).items() if times == 1} | set(_ELLIPSIS)
 
 
-def _product(sizes: dict[str, int], letters: Iterable[str]) -> int:
+def _product(sizes: Sizes, letters: Iterable[str]) -> int:
     return math.prod(sizes[letter] for letter in letters)
 
 

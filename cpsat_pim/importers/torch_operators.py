@@ -1,6 +1,8 @@
 """The core ATen operators of an exported PyTorch program: which are products, which pass data on, and their shapes."""
 
+import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -9,58 +11,22 @@ from torch.fx import Node
 
 from cpsat_pim.importers.binding import check_bound
 from cpsat_pim.importers.builder import FED, NetworkBuilder, Operand, Parts
-from cpsat_pim.importers.products import Shape, Unmappable, transposed
+from cpsat_pim.importers.products import Shape, Unmappable, sources, transposed
+from cpsat_pim.importers.torch_bodies import SLICING, SlicedBody, sliced_body
+from cpsat_pim.importers.torch_kinds import (
+    CONVOLUTIONS,
+    GROUPED,
+    OPERANDS,
+    PACKED,
+    PASSING,
+    PASSING_TAGS,
+    QUANTISING,
+    SUMS,
+    TRANSPOSED,
+    TRANSPOSED_CONVOLUTIONS,
+    WITHOUT_DATA,
+)
 from cpsat_pim.importers.torch_recurrent import RECURRENT, recurrent_layers
-
-_CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution")
-_TRANSPOSED_CONVOLUTIONS = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
-_ATTENTION = "scaled_dot_product_attention"
-
-#: The argument names of the operands of a matrix product.
-_OPERANDS = {
-    "addmm": ("mat1", "mat2"), "addmv": ("mat", "vec"), "baddbmm": ("batch1", "batch2"), "bmm": ("self", "mat2"),
-    "dot": ("self", "tensor"), "linear": ("input", "weight"), "matmul": ("self", "other"), "mm": ("self", "mat2"),
-    "mv": ("self", "vec"), "vdot": ("self", "other"),
-}  # fmt: skip
-
-#: Products that cannot be mapped; they are kept whole, so that they are reported under their own names.
-_UNMAPPED = ("bilinear",)
-
-#: A product of rows with one matrix each of a group, such as experts.
-_GROUPED = "_grouped_mm"
-
-#: Operators of quantised programs that change only how elements are stored.
-_QUANTISING = "quantized_decomposed"
-
-#: Operators that must not be decomposed: some would become sums of element-wise products and be lost.
-KEPT = (*_CONVOLUTIONS, *_TRANSPOSED_CONVOLUTIONS, *_OPERANDS, "einsum", _ATTENTION, *RECURRENT, _GROUPED, *_UNMAPPED)
-
-#: Operators that add along axes; of an element-wise product they make a layer.
-_SUMS = frozenset(("sum", "mean"))
-
-#: Operators whose result does not depend on the network's input data.
-_WITHOUT_DATA = {
-    "arange", "empty", "empty_like", "empty_strided", "fill", "full", "full_like", "rand", "rand_like", "randint",
-    "randint_like", "randn", "randn_like", "randperm", "scalar_tensor",
-}  # fmt: skip
-
-#: Tags of the operators that compute on single elements or reduce them, and of those that move them.
-_PASSING_TAGS = {torch.Tag.pointwise, torch.Tag.reduction, torch.Tag.view_copy}
-
-_OTHER_PASSING = """
-_adaptive_avg_pool2d _adaptive_avg_pool3d _embedding_bag _fused_rms_norm _log_softmax _native_batch_norm_legit
-_native_batch_norm_legit_functional _native_batch_norm_legit_no_training _safe_softmax _softmax _to_copy _unsafe_view
-_upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d adaptive_avg_pool1d
-adaptive_max_pool2d avg_pool1d avg_pool2d avg_pool3d bucketize col2im constant_pad_nd copy cummax cumprod cumsum
-embedding flip gather im2col index index_add index_copy index_put index_select masked_scatter max_pool2d
-max_pool2d_with_indices max_pool3d_with_indices native_batch_norm native_dropout native_group_norm native_layer_norm
-nonzero reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d
-replication_pad3d scatter scatter_add scatter_reduce searchsorted select_scatter sort topk tril triu upsample_bicubic2d
-upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
-"""
-
-#: Core operators without such a tag that are not products.
-_PASSING = frozenset(_OTHER_PASSING.split())
 
 
 class Trace:
@@ -94,18 +60,17 @@ class Trace:
         read = [self._parts[other] for other in node.all_input_nodes]
         operator = node.target
         if not isinstance(operator, torch._ops.OpOverload):
-            passing = operator.__name__ == "getitem"
-            return self._builder.merge(*read) if passing else self._builder.skip(str(operator), node.name, *read)
+            return self._builder.merge(*read) if operator.__name__ == "getitem" else self._higher_order(node, read)
         kind = operator._schema.name.removeprefix("aten::")
-        if kind in _WITHOUT_DATA:
+        if kind in WITHOUT_DATA:
             return ()
-        if kind.partition("::")[0] == _QUANTISING:
+        if any(part in kind for part in QUANTISING):
             return self._builder.merge(*read)
         if kind == "cat":
             return self._builder.concatenate(read)
-        if kind in _SUMS and (added := self._product_sum(kind, node)) is not None:
+        if kind in SUMS and (added := self._product_sum(kind, node)) is not None:
             return added
-        if kind in _PASSING or operator.is_view or _PASSING_TAGS & set(operator.tags):
+        if kind in PASSING or operator.is_view or PASSING_TAGS & set(operator.tags):
             return self._builder.merge(*read)
         return self._product(kind, node, read)
 
@@ -113,10 +78,18 @@ class Trace:
         """Add a product, including its bias or mask; skip it if it is not a layer."""
         given, macs = _arguments(node), None
         try:
-            if kind in (*_CONVOLUTIONS, *_TRANSPOSED_CONVOLUTIONS):
+            if kind in (*CONVOLUTIONS, *TRANSPOSED_CONVOLUTIONS):
                 return self._convolution(kind, node, given)
-            if kind in _OPERANDS:
+            if kind in OPERANDS:
                 return self._matmul(kind, node, given)
+            if kind in PACKED:
+                return self._packed(kind, node, given)
+            if kind == "addbmm":
+                return self._added_matmul(node, given)
+            if kind == "bilinear":
+                operands = [self._operand(given[name]) for name in ("input1", "weight", "input2")]
+                result = self._builder.einsum(self._name(node, kind), "...i,oij,...j->...o", operands)
+                return self._with_others(result, node, *(given[name] for name in ("input1", "weight", "input2")))
             if kind == "einsum":
                 operands = [self._operand(tensor) for tensor in given["tensors"]]
                 return self._builder.einsum(self._name(node, kind), given["equation"], operands)
@@ -124,7 +97,7 @@ class Trace:
                 return self._attention(node, given)
             if kind in RECURRENT:
                 return self._recurrent(node, given)
-            if kind == _GROUPED:
+            if kind in GROUPED:
                 return self._grouped(node, given)
         except Unmappable as reason:
             kind, macs = f"{kind} ({reason})", reason.macs
@@ -133,22 +106,34 @@ class Trace:
     def _product_sum(self, kind: str, node: Node) -> Parts | None:
         """Add a sum whose terms are element-wise products of two tensors; None if the node is none.
 
-        The square of a tensor is no product of two: sums of squares belong to normalisations.
+        An element-wise function of one tensor is no product of two, though it may multiply: the square of a
+        normalisation, an activation such as x * sigmoid(x).
         """
         given = _arguments(node)
         factors, axes = _factors(given["self"]), given.get("dim")
-        if factors is None:
+        if factors is None or self._is_of_one(factors):
             return None
         axes = axes if isinstance(axes, list | tuple) and axes else [*range(len(self._shape(given["self"])))]
         left, right = (self._operand(factor) for factor in factors)
         return self._builder.product_sum(self._name(node, kind), left, right, axes)
+
+    def _is_of_one(self, factors: tuple[Node, Node]) -> bool:
+        """Return whether two tensors are one, or, neither of them constant, element-wise functions of one."""
+
+        def read(node: Node) -> list[Node]:
+            operator = node.target
+            is_elementwise = isinstance(operator, torch._ops.OpOverload) and torch.Tag.pointwise in operator.tags
+            return [other for other in node.all_input_nodes if self._parts[other]] if is_elementwise else []
+
+        is_square = factors[0] is factors[1]
+        return is_square or (all(self._parts[factor] for factor in factors) and len(sources(factors, read)) == 1)
 
     def _convolution(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
         data, weight = self._operand(given["input"]), self._operand(given["weight"])
         axes = len(weight.shape) - 2
         stride, dilation = _each(given["stride"], axes), _each(given["dilation"], axes)
         build: Callable[..., Parts] = self._builder.convolution
-        if kind in _TRANSPOSED_CONVOLUTIONS or given.get("transposed"):
+        if kind in TRANSPOSED_CONVOLUTIONS or given.get("transposed"):
             build = partial(self._builder.transposed_convolution, padding=_each(given["padding"], axes))
         result = build(
             self._name(node, kind, given["weight"]),
@@ -160,19 +145,37 @@ class Trace:
         return self._with_others(result, node, given["input"], given["weight"])
 
     def _matmul(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
-        left, right = (given[name] for name in _OPERANDS[kind])
+        left, right = (given[name] for name in OPERANDS[kind])
         weight = self._operand(right)
-        if kind == "linear":
+        if kind in TRANSPOSED:
             weight = Operand(transposed(weight.shape), weight.parts)
         result = self._builder.matmul(self._name(node, kind, left, right), self._operand(left), weight)
         return self._with_others(result, node, left, right)
+
+    def _packed(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
+        left, right = (given[name] for name in PACKED[kind])
+        weight = Operand((self._shape(left)[-1], self._shape(node)[-1]), self._parts[right])
+        name = self._name(node, kind, right)
+        result = self._builder.matmul(name, self._operand(left), weight, Fraction(1, 2))
+        return self._with_others(result, node, left, right)
+
+    def _added_matmul(self, node: Node, given: dict[str, Any]) -> Parts:
+        """Add the sum of a batch of products: one product along the batch and the channels."""
+        left, right = (self._operand(given[name]) for name in ("batch1", "batch2"))
+        batch, rows, channels = left.shape
+        result = self._builder.matmul(
+            self._name(node, "addbmm", given["batch1"], given["batch2"]),
+            Operand((rows, batch * channels), left.parts),
+            Operand((batch * channels, right.shape[-1]), right.parts),
+        )
+        return self._with_others(result, node, given["batch1"], given["batch2"])
 
     def _attention(self, node: Node, given: dict[str, Any]) -> Parts:
         """Add attention; a further operand is a mask."""
         tensors = [given[name] for name in ("query", "key", "value")]
         query, key, value = (self._operand(tensor) for tensor in tensors)
-        if len(query.shape) < 3 or len(key.shape) < 3:
-            raise Unmappable("without a batch")
+        if len(query.shape) == 2:
+            query, key, value = (Operand((1, *operand.shape), operand.parts) for operand in (query, key, value))
         masks = [self._parts[other] for other in node.all_input_nodes if other not in tensors]
         return self._builder.attention(self._path(node) or node.name, query, key, value, *masks)
 
@@ -198,18 +201,39 @@ class Trace:
         return parts
 
     def _grouped(self, node: Node, given: dict[str, Any]) -> Parts:
-        """Add a product in which each row meets the matrix of its group, as if all groups had equally many rows."""
+        """Add a product in which each row meets the matrix of its group, as if all groups shared the rows evenly."""
         left, right = given["self"], given["mat2"]
-        rows, matrices = self._shape(left), self._shape(right)
-        if len(matrices) != 3 or len(rows) not in (2, 3):
+        rows, matrices = self._shape(left), self._operand(right)
+        if len(matrices.shape) != 3:
             raise Unmappable("groups of columns")
-        if len(rows) == 2:
-            if rows[0] % matrices[0]:
-                raise Unmappable(f"{rows[0]} rows for {matrices[0]} groups")
-            rows = (matrices[0], rows[0] // matrices[0], rows[1])
         name = self._name(node, "grouped_mm", right)
-        result = self._builder.matmul(name, Operand(rows, self._parts[left]), self._operand(right))
+        result = self._builder.grouped(name, math.prod(rows[:-1]), self._parts[left], matrices)
         return self._with_others(result, node, left, right)
+
+    # Operators with a program of their own
+
+    def _higher_order(self, node: Node, read: list[Parts]) -> Parts:
+        """Follow an operator that holds a program, if it is known how often that runs."""
+        kind = str(node.target)
+        if kind == "flex_attention":
+            return self._attention(node, dict(zip(("query", "key", "value"), node.args, strict=False)))
+        if kind == "with_effects" and str(node.args[1]).startswith("aten."):  # an assertion, in the order of effects
+            return self._builder.merge(*read)
+        if kind in SLICING:
+            return self._slices(sliced_body(node), read)
+        return self._builder.skip(kind, node.name, *read)
+
+    def _slices(self, body: SlicedBody, read: list[Parts]) -> Parts:
+        """Follow a body that runs once for each slice, counted so often. A state comes from all that the body reads."""
+        state = self._builder.merge(*read)
+        for entry, source in body.entries.items():
+            self._parts[entry] = state if source in body.carried else self._parts[source]
+            if parameter := self._names.get(source.name):
+                self._names[entry.name] = parameter
+        with self._builder.repeated(self._shape(body.sliced[0])[0]):
+            for node in body.operators:
+                self.follow(node)
+        return self._builder.merge(*(self._parts[node] for node in body.results))
 
     def _with_others(self, result: Parts, node: Node, *operands: Node) -> Parts:
         """Combine a product with the operands that are added to it."""
@@ -266,12 +290,20 @@ def _arguments(node: Node) -> dict[str, Any]:
 
 
 def _factors(node: Any) -> tuple[Node, Node] | None:
-    """Return the two different tensors whose element-wise product a node is; None if it is none."""
-    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.name != "aten::mul":
+    """Return the two tensors whose element-wise product a node is, whatever the type of its elements; None if it is
+    none.
+    """
+    while _is(node, "aten::_to_copy", "aten::clone"):
+        node = node.args[0]
+    if not _is(node, "aten::mul"):
         return None
     left, right = node.args
-    is_product = isinstance(left, Node) and isinstance(right, Node) and left is not right
+    is_product = isinstance(left, Node) and isinstance(right, Node)
     return (left, right) if is_product else None
+
+
+def _is(node: Node, *kinds: str) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in kinds
 
 
 def _each(value: Any, axes: int) -> list[int]:

@@ -13,15 +13,17 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from cpsat_pim.importers.builder import NetworkBuilder
-from cpsat_pim.importers.torch_operators import KEPT, Trace
+from cpsat_pim.importers.torch_kinds import KEPT
+from cpsat_pim.importers.torch_operators import Trace
 
 
 def trace_program(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
@@ -41,21 +43,40 @@ def trace_function(name: str, bind: Mapping[str, int], builder: NetworkBuilder) 
     """Call `module:function`, which returns a module and its example inputs; export the module, and pass it to the
     builder.
 
-    The function gets the bound sizes as keyword arguments. It runs on the meta device, where parameters take no memory.
+    The function gets the bound sizes as keyword arguments. It runs on the meta device, where parameters take no memory,
+    and with fake tensors, which take none either, if something refuses that device.
 
     Raises:
         ValueError: the function cannot be found, called or exported, or returns something else.
     """
     build = _function(*name.split(":"))
     _check_arguments(build, bind)
-    with _complaining("failed"), torch.device("meta"):
+    try:
+        program = _exported(build, bind, torch.device("meta"))
+    except ValueError as error:
+        # Some operators refuse that device. Fake tensors have a device, but no values that the function may ask for.
+        try:
+            program = _exported(build, bind, FakeTensorMode(allow_non_fake_inputs=True))
+        except ValueError:
+            raise error from error.__cause__
+    _follow(program, {}, builder)
+
+
+def _exported(
+    build: Callable[..., Any], bind: Mapping[str, int], without_data: AbstractContextManager[Any]
+) -> torch.export.ExportedProgram:
+    """Call the function and export its module, with tensors that have no data.
+
+    Raises:
+        ValueError: the function fails or returns something else, or its module cannot be exported.
+    """
+    with _complaining("failed"), without_data:
         built = build(**bind)
     module, positional, named = _inputs_of(built)
-    # On the meta device, so that tensors that `forward` makes without a device are where the parameters are.
-    with _quietly(), _complaining("cannot be exported"), torch.device("meta"):
+    # Without data, too, so that tensors that `forward` makes without a device are where the parameters are.
+    with _quietly(), _complaining("cannot be exported"), without_data:
         module, positional, named = _on_one_device(module, positional, named)
-        program = torch.export.export(module.eval(), positional, named)
-    _follow(program, {}, builder)
+        return torch.export.export(module.eval(), positional, named)
 
 
 def _inputs_of(built: Any) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:

@@ -135,16 +135,21 @@ def test_help_imports_no_reader_of_models():
 
 
 def test_work_left_out_is_named_with_its_share(file_writer, capsys):
-    """A chain of three products in one einsum of 2 x 3 x 4 x 5 indices takes 2 MACs for each, 240; the layer has 60."""
+    """A convolution along four axes: 2 x 2 x 2 x 2 positions of 5 channels, each of 3 channels and 16 taps, are 3,840
+    MACs; the layer has 80 x 12 = 960.
+    """
     floats = TensorProto.FLOAT
     nodes = [
-        helper.make_node("Einsum", ["x", "y", "z"], ["a"], "chain", equation="ij,jk,kl->il"),
-        helper.make_node("MatMul", ["a", "w"], ["b"], "last"),
+        helper.make_node("Conv", ["x", "v"], ["a"], "four"),
+        helper.make_node("Flatten", ["a"], ["f"]),
+        helper.make_node("MatMul", ["f", "w"], ["b"], "last"),
     ]
-    shapes = {"x": [2, 3], "y": [3, 4], "z": [4, 5]}
-    inputs = [helper.make_tensor_value_info(name, floats, shape) for name, shape in shapes.items()]
-    weights = [TensorProto(name="w", data_type=floats, dims=[5, 6])]
+    inputs = [helper.make_tensor_value_info("x", floats, [1, 3, 3, 3, 3, 3])]
+    weights = [
+        TensorProto(name="v", data_type=floats, dims=[5, 3, 2, 2, 2, 2]),
+        TensorProto(name="w", data_type=floats, dims=[80, 12]),
+    ]
     graph = helper.make_graph(nodes, "net", inputs, [helper.make_empty_tensor_value_info("b")], weights)
     file = file_writer("net.onnx")(helper.make_model(graph).SerializeToString())
     assert main(["import", file, "--unsupported", "skip"]) == 0
-    assert "cpsat_pim: left out: chain 240 MACs: 80.0% of the work that is known\n" in capsys.readouterr().err
+    assert "cpsat_pim: left out: four 3,840 MACs: 80.0% of the work that is known\n" in capsys.readouterr().err

@@ -119,11 +119,45 @@ def test_query_heads_that_keys_do_not_divide_are_no_layer():
         Chain().attention("a", Operand((3, 7, 4), FED), Operand((2, 5, 4), FED), Operand((2, 5, 6), FED))
 
 
-def test_einsum_of_other_than_two_operands_is_no_product():
-    """One is a move or a sum, three have an order that is not ours to choose."""
+def test_einsum_of_one_operand_is_no_product():
+    """It is a move or a sum."""
     assert Chain().einsum("a", "ij->ji", [Operand((2, 3), FED)]) == FED
-    with pytest.raises(Unmappable, match=r"^3 operands$"):
-        Chain().einsum("a", "ij,jk,kl->il", [Operand((2, 2), FED)] * 3)
+
+
+def test_einsum_of_three_operands_is_two_products_from_left_to_right():
+    """[2, 3] x [3, 4] is [2, 4] with 24 terms, which times [4, 5] are 40 more; `j` must outlive a product that a later
+    operand reads it after: 2 x 3 products, then 2 x 3 x 4.
+    """
+    chain = Chain()
+    chain.einsum("a", "ij,jk,kl->il", [Operand((2, 3), FED), Operand((3, 4), ()), Operand((4, 5), ())])
+    chain.einsum("b", "ij,j,jk->ik", [Operand((2, 3), FED), Operand((3,), ()), Operand((3, 4), ())])
+    network = chain.network("x")
+    assert [(layer.name, layer.workload.macs) for layer in network.layers] == [
+        ("a", 2 * 3 * 4),
+        ("a_2", 2 * 4 * 5),
+        ("b", 2 * 3),
+        ("b_2", 2 * 3 * 4),
+    ]
+    assert [layer.after for layer in network.layers] == [("input",), ("a",), ("input",), ("b",)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "shares"),
+    [
+        (8, {"fc": (2, 4)}),
+        (6, {"fc": (2, 2), "fc.fewer": (1, 2)}),
+        (3, {"fc": (1, 3)}),
+    ],
+)
+def test_groups_share_rows_evenly(rows, shares):
+    """Rows and groups of each layer: 8 rows of 4 groups are 2 each; of 6, two groups have 2 and two have 1; of 3, one
+    group has none. No row is lost: 3 channels and 5 outputs each.
+    """
+    chain = Chain()
+    chain.grouped("fc", rows, FED, Operand((4, 3, 5), ()))
+    layers = {layer.name: layer.workload for layer in chain.network("x").layers}
+    assert {name: (shape.P, shape.G) for name, shape in layers.items()} == shares
+    assert sum(shape.macs for shape in layers.values()) == rows * 3 * 5
 
 
 def test_names_are_unique_and_without_commas_and_spaces():

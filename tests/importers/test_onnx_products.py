@@ -165,13 +165,24 @@ def test_experts_are_groups_of_equally_many_rows(save, kind):
     }
 
 
-def test_experts_of_unequal_rows_are_skipped_with_their_work(save):
-    """Six rows for 4 experts: 6 x 8 x 16 in fc1, as many in fc2."""
+def test_experts_that_rows_do_not_divide_share_them_as_evenly_as_possible(save):
+    """Six rows for 4 experts: two take 2 rows, two take 1. One row for two experts of four leaves two without."""
     experts = onnx.helper.make_node("MoE", ["x", "r", "w1", "", "w2"], ["y"], "moe", domain="com.microsoft")
-    constants = [weight("w1", 4, 8, 16), weight("w2", 4, 16, 8), weight("v", 8, 3)]
-    file = save([experts, node("MatMul", "y v", "fc")], [value("x", 6, 8), value("r", 6, 4)], constants)
-    (skipped,) = import_network(file, skip_unsupported=True).skipped
-    assert (skipped.kind, skipped.macs) == ("com.microsoft.MoE (6 rows for 4 experts)", 2 * 6 * 8 * 16)
+    constants = [weight("w1", 4, 8, 16), weight("w2", 4, 16, 8)]
+    uneven = imported(save([experts], [value("x", 6, 8), value("r", 6, 4)], constants))
+    assert [(entry.name, entry.workload.P, entry.workload.G) for entry in uneven.layers] == [
+        ("moe.fc1", 2, 2),
+        ("moe.fc1.fewer", 1, 2),
+        ("moe.fc2", 2, 2),
+        ("moe.fc2.fewer", 1, 2),
+    ]
+    assert uneven.total_macs == 2 * 6 * 8 * 16
+    experts.attribute.append(onnx.helper.make_attribute("k", 2))
+    decoding = imported(save([experts], [value("x", 1, 8), value("r", 1, 4)], constants))
+    assert [(entry.name, entry.workload.P, entry.workload.G) for entry in decoding.layers] == [
+        ("moe.fc1", 1, 2),
+        ("moe.fc2", 1, 2),
+    ]
 
 
 def test_model_may_be_given_as_a_path(save):

@@ -20,7 +20,7 @@ def unsupported(save: Save) -> str:
     """A file with a product between operators that are no layers, and one that nobody knows."""
     return save(
         [
-            node("DeformConv", "x4 w o", "h"),
+            node("Conv", "x4 w", "h"),
             node("Flatten", "h", "rows"),
             node("MatMul", "rows v", "fc"),
             node("Det", "m", "d1"),
@@ -29,25 +29,25 @@ def unsupported(save: Save) -> str:
             node("Magic", "sum d2", "magic", domain="custom"),
             node("MatMul", "magic v", "lost"),
         ],
-        [value("x4", 1, 3, 4, 4), value("o", 1, 2, 4, 4), value("m", 2, 2)],
-        [weight("w", 8, 3, 1, 1), weight("v", 128, 8)],
+        [value("x4", 1, 3, 2, 2, 2, 4), value("m", 2, 2)],
+        [weight("w", 8, 3, 1, 1, 1, 2), weight("v", 192, 8)],
     )
 
 
 def test_every_operator_that_cannot_be_mapped_is_named(save):
     """All of them, with how often each occurs, and a product whose shape is not known behind one."""
     assert complaint(unsupported(save)) == (
-        "cannot map 1 DeformConv: h; 2 Det: d1, d2; 1 custom.Magic: magic; 1 MatMul (of unknown shape): lost "
+        "cannot map 1 Conv (4-D): h; 2 Det: d1, d2; 1 custom.Magic: magic; 1 MatMul (of unknown shape): lost "
         "(--unsupported skip goes on without)"
     )
 
 
 def test_skipping_goes_on_without_them_and_tells(save):
-    """The product behind the deformed convolution knows its shape, 8 x 4 x 4 channels, and where its data come from."""
+    """The product behind the convolution knows its shape, 8 channels of 2 x 2 x 2 x 3, and where its data come from."""
     result = import_network(unsupported(save), skip_unsupported=True)
-    assert layers(result.network) == layer("fc", C=128, K=8)
+    assert layers(result.network) == layer("fc", C=192, K=8)
     assert result.network.layers[0].after == ("input",)
-    assert result.summary[:2] == ["1 DeformConv: h", "2 Det: d1, d2"]
+    assert result.summary[:2] == ["1 Conv (4-D): h", "2 Det: d1, d2"]
 
 
 def test_branches_are_skipped_with_what_they_read(save):

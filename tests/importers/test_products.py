@@ -12,6 +12,7 @@ from cpsat_pim.importers.products import (
     Unmappable,
     convolution,
     einstein_sum,
+    einsum_sizes,
     matrix_product,
     product_sum,
     transposed_convolution,
@@ -191,17 +192,18 @@ def test_matrix_product_has_the_elements_of_its_operands_and_its_result(left, ri
 )
 def test_einstein_sum_has_the_elements_of_its_operands_and_its_result(equation, left, right, bounds):
     """I, W and O count as many elements as NumPy's arrays."""
-    layer = einstein_sum(equation, left, right)
+    *operands, result = einsum_sizes(equation, [left, right])
+    layer = einstein_sum(*operands, result)
     assert layer == ConvWorkload(**bounds)
     out = np.einsum(equation, np.zeros(left), np.zeros(right)).size
     assert [layer.elements(tensor) for tensor in Tensor] == [math.prod(left), math.prod(right), out]
 
 
 @pytest.mark.parametrize(
-    ("equation", "reason"),
-    [("ij,jk->k", "an axis of one operand alone is summed"), ("ii,ij->j", "an axis is repeated")],
+    ("equation", "bounds"),
+    [("ij,jk->k", {"C": 4, "K": 5}), ("ii,ij->j", {"C": 4, "K": 5}), ("ii,ij->ij", {"G": 4, "K": 5})],
 )
-def test_einstein_sum_that_is_no_matrix_product_is_no_layer(equation, reason):
-    """Sums within one operand and diagonals are other operators."""
-    with pytest.raises(Unmappable, match=f"^{reason}$"):
-        einstein_sum(equation, (4, 4), (4, 5))
+def test_axis_that_one_operand_sums_alone_or_has_twice_is_none_of_the_product(equation, bounds):
+    """The sum (4 x 4 to 4) or the diagonal (4 of 4 x 4) comes first, as in NumPy: 4 x 5 weights times 4 elements."""
+    *operands, result = einsum_sizes(equation, [(4, 4), (4, 5)])
+    assert einstein_sum(*operands, result) == ConvWorkload(**bounds)

@@ -1,6 +1,7 @@
 """PyTorch models: modules of a user's function and exported programs, against the packaged networks and counters."""
 
 import warnings
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -176,12 +177,38 @@ def test_open_dims_of_a_program_are_bound_by_axis_or_symbol(save_program):
 
 
 def test_operator_that_cannot_be_mapped_is_named_or_skipped():
-    """A bilinear form; the layer behind it has its shape."""
-    model = f"{MODELS}:bilinear"
-    assert complaint(model).startswith("cannot map 1 bilinear: pair.bilinear")
+    """The inverse of a matrix; the layer behind it has its shape."""
+    model = f"{MODELS}:inverse"
+    assert complaint(model).startswith("cannot map 1 linalg_inv_ex: linalg_inv_ex")
     result = import_network(model, skip_unsupported=True)
-    assert layers(result.network) == layer("fc", P=5, C=8, K=2)
-    assert result.summary == ["1 bilinear: pair.bilinear"]
+    assert layers(result.network) == layer("fc", P=3, C=3, K=2, N=5)
+    assert result.summary == ["1 linalg_inv_ex: linalg_inv_ex"]
+
+
+@pytest.mark.parametrize(
+    ("function", "macs"),
+    [
+        ("bilinear", [5 * 3 * 4 * 8, 5 * 4 * 8]),  # each row of 3 to 4 x 8, then 4 terms for each of 8 outputs
+        ("added_products", [3 * 4 * 5 * 6]),
+        ("four_bits", [6 * 64 * 32]),
+        ("eight_bits", [6 * 64 * 32]),
+        ("integers", [6 * 64 * 32]),
+        ("single_attention", [3 * 4 * 7, 3 * 7 * 4]),
+        ("quantised_while_training", [6 * 8 * 4]),
+        ("half_terms", [6 * 8]),
+        ("pooled_activations", [9 * 6 * 4 * 9]),  # the convolution alone
+        ("scanned", [5 * 6 * 8 * 8]),
+    ],
+)
+def test_products_in_operators_of_their_own_are_layers(function, macs):
+    """Multiply-accumulates in execution order, counted by hand."""
+    network = imported(function)
+    assert [entry.count * entry.workload.macs for entry in network.layers] == macs
+
+
+def test_weights_of_four_bits_keep_their_width():
+    """Half a byte each."""
+    assert imported("four_bits").layers[0].bytes == {"weight": Fraction(1, 2)}
 
 
 def test_recurrent_layers_are_an_input_and_a_recurrent_part():

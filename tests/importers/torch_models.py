@@ -1,6 +1,8 @@
 """Modules that the tests import as a user's would be, with the functions that return them."""
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -221,18 +223,104 @@ def products() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
     return Products(), (torch.randn(3, 8), torch.randn(3, 8))
 
 
+class Function(nn.Module):
+    """A function of tensors, with modules that it uses."""
+
+    def __init__(self, function: Callable[..., Any], **modules: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        for name, module in modules.items():
+            setattr(self, name, module)
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        """Call it."""
+        return self.function(self, *tensors)
+
+
+def inverse() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """What cannot be mapped. A layer reads it."""
+    return Function(lambda own, x: own.fc(torch.linalg.inv(x)), fc=nn.Linear(3, 2)), (torch.randn(5, 3, 3),)
+
+
 def bilinear() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
-    """What cannot be mapped: a product of three operands. A layer reads it."""
+    """A product of three operands."""
+    return nn.Bilinear(3, 4, 8), (torch.randn(5, 3), torch.randn(5, 4))
 
-    class Pair(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.pair, self.fc = nn.Bilinear(3, 4, 8), nn.Linear(8, 2)
 
-        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return self.fc(self.pair(x, y))
+def added_products() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """The sum of a batch of products."""
+    sizes = ((4, 6), (3, 4, 5), (3, 5, 6))
+    return Function(lambda _, *tensors: torch.addbmm(*tensors)), tuple(torch.randn(size) for size in sizes)
 
-    return Pair(), (torch.randn(5, 3), torch.randn(5, 4))
+
+def narrow_product(kind: str, *types: torch.dtype) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """Six rows of 64 channels to 32 outputs, in one operator for narrow elements."""
+    weight = {"_weight_int4pack_mm": (4, 4, 32, 4), "_weight_int8pack_mm": (32, 64)}.get(kind, (64, 32))
+    more: dict[str, tuple[Any, ...]] = {
+        "_weight_int4pack_mm": (32, torch.zeros(2, 32, 2, dtype=types[0])),
+        "_weight_int8pack_mm": (torch.zeros(32, dtype=types[0]),),
+    }
+    operands = torch.zeros(6, 64, dtype=types[0]), torch.zeros(weight, dtype=types[1])
+    return Function(lambda _, x, w, *others: getattr(torch, kind)(x, w, *others)), (*operands, *more.get(kind, ()))
+
+
+def four_bits() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """Weights of 4 bits."""
+    return narrow_product("_weight_int4pack_mm", torch.bfloat16, torch.int32)
+
+
+def eight_bits() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """Weights of 8 bits."""
+    return narrow_product("_weight_int8pack_mm", torch.bfloat16, torch.int8)
+
+
+def integers() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """Both operands of 8 bits."""
+    return narrow_product("_int_mm", torch.int8, torch.int8)
+
+
+def single_attention() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """Attention without batch and heads."""
+    function = nn.functional.scaled_dot_product_attention
+    return Function(lambda _, *tensors: function(*tensors)), tuple(torch.randn(size, 4) for size in (3, 7, 7))
+
+
+def quantised_while_training() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """An operator that has no implementation for the meta device."""
+
+    def run(own: Any, x: torch.Tensor) -> torch.Tensor:
+        rounded: torch.Tensor = own.fc(torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127))
+        return rounded
+
+    return Function(run, fc=nn.Linear(8, 4)), (torch.randn(6, 8),)
+
+
+def half_terms() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
+    """A product of narrow elements that is summed in wide ones."""
+    pair = torch.zeros(6, 8, dtype=torch.float16), torch.zeros(6, 8, dtype=torch.float16)
+    return Function(lambda _, x, y: (x * y).float().sum(-1)), pair
+
+
+def pooled_activations() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """Activations that multiply a tensor with a function of it, before a pooling."""
+
+    def run(own: Any, x: torch.Tensor) -> torch.Tensor:
+        active = nn.functional.mish(nn.functional.silu(own.conv(x)))
+        pooled: torch.Tensor = nn.functional.adaptive_avg_pool2d(active, 1)
+        return pooled
+
+    return Function(run, conv=nn.Conv2d(4, 6, 3)), (torch.randn(1, 4, 5, 5),)
+
+
+def scanned() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
+    """A state that meets weights in each of 5 steps."""
+    from torch._higher_order_ops.scan import scan
+
+    def run(own: Any, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        last: torch.Tensor = scan(lambda h, row: (torch.tanh(own.fc(h) + row), h.clone()), state, x, dim=0)[0]
+        return last
+
+    return Function(run, fc=nn.Linear(8, 8)), (torch.randn(5, 6, 8), torch.randn(6, 8))
 
 
 def nothing() -> int:

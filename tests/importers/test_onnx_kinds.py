@@ -1,0 +1,163 @@
+"""ONNX operators beyond the common ones: each is a layer where it multiplies, and what is behind it has its shape."""
+
+from fractions import Fraction
+
+import pytest
+
+from tests.importers.onnx_models import TensorProto, helper, imported, integers, layer, layers, node, value, weight
+
+
+def vendor(kind, read, name, *more, **attributes):
+    """An operator of onnxruntime that writes a tensor of its own name, and `more`; `_` is an input left out."""
+    names = ["" if name == "_" else name for name in read.split()]
+    return helper.make_node(kind, names, [name, *more], name, domain="com.microsoft", **attributes)
+
+
+def of_type(kind, name, *dims):
+    """A weight or an input with elements of a type."""
+    return TensorProto(name=name, data_type=kind, dims=dims, data_location=TensorProto.EXTERNAL)
+
+
+def macs(network):
+    """Multiply-accumulates by name."""
+    return {entry.name: entry.count * entry.workload.macs for entry in network.layers}
+
+
+@pytest.mark.parametrize(
+    ("opset", "operators"),
+    [
+        (21, [node("GroupNormalization", "x c c", "y", num_groups=2)]),
+        (13, [node("MeanVarianceNormalization", "x", "y")]),
+        (12, [node("GreaterOrEqual", "x c1", "b"), node("Where", "b x c1", "y")]),
+        (3, [node("Relu", "x", "r"), node("Add", "r c", "y", broadcast=1, axis=1)]),
+        (3, [node("InstanceNormalization", "x c c", "n"), node("Sum", "n x", "y")]),
+        (3, [node("Concat", "x x", "j"), helper.make_node("Split", ["j"], ["y", "z"], axis=1, split=[4, 4])]),
+        (1, [node("Pad", "x", "e", paddings=[0] * 8), node("Reshape", "e", "y", shape=[0, 4, -1, 3])]),
+    ],
+)
+def test_operators_without_a_rule_of_onnx_keep_their_shape(save, opset, operators):
+    """A flattened result of 4 channels of 3 x 3 meets 36 x 2 weights."""
+    nodes = [*operators, node("Flatten", "y", "f"), node("MatMul", "f w", "fc")]
+    constants = [weight("w", 36, 2), weight("c", 4), weight("c1", 1)]
+    assert layers(imported(save(nodes, [value("x", 5, 4, 3, 3)], constants, opset=opset))) == layer(
+        "fc", P=5, C=36, K=2
+    )
+
+
+def test_deformable_convolution_samples_its_input_for_each_tap(save):
+    """6 x 6 positions times 9 taps of 2 of 4 channels to 3 of 6: 36 x 18 x 3 products in each of 2 groups."""
+    nodes = [node("DeformConv", "x w o", "d", pads=[1] * 4, group=2), node("Conv", "d v", "point")]
+    file = save(
+        nodes, [value("x", 1, 4, 6, 6), value("o", 1, 18, 6, 6)], [weight("w", 6, 2, 3, 3), weight("v", 5, 6, 1, 1)]
+    )
+    shapes = layer("d", P=6, Q=6, C=18, K=3, G=2) | layer("point", P=6, Q=6, C=6, K=5)
+    assert layers(imported(file)) == shapes
+
+
+@pytest.mark.parametrize(("last", "shape", "columns"), [(0, (2, 6, 7), 7), (1, (2, 7, 6), 6)])
+def test_causal_convolution_is_one_per_channel(save, last, shape, columns):
+    """Two sequences of 7 positions, 6 channels with 4 taps each; the result is as large as the input."""
+    causal = vendor("CausalConvWithState", "x w", "y", "state", channels_last=last, dilation=2)
+    file = save(
+        [causal, node("MatMul", "y v", "fc")], [value("x", *shape)], [weight("w", 6, 1, 4), weight("v", columns, 3)]
+    )
+    network = imported(file)
+    assert layers(network)["y"].dilation == (2, 1)
+    assert macs(network) == {"y": 2 * 7 * 6 * 4, "fc": 2 * 42 * 3}
+
+
+@pytest.mark.parametrize("kernel", [(5, 4, 3, 3), (5, 3, 3, 4)])
+def test_channels_of_the_data_tell_the_order_of_a_kernel(save, kernel):
+    """3 x 3 taps on 4 channels, whichever comes first."""
+    file = save([vendor("NhwcConv", "x w", "y")], [value("x", 1, 8, 6, 4)], [weight("w", *kernel)])
+    assert layers(imported(file)) == layer("y", R=3, S=3, P=4, Q=6, C=4, K=5)
+
+
+def test_quantised_product_without_a_result_scale_is_of_floats(save):
+    """What is behind it takes floats."""
+    eight = [of_type(TensorProto.UINT8, "z"), of_type(TensorProto.UINT8, "w", 4, 5)]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.UINT8, [3, 4])]
+    nodes = [vendor("QGemm", "x s z w s z", "y"), node("MatMul", "y v", "fc")]
+    assert macs(imported(save(nodes, inputs, [*eight, weight("s"), weight("v", 5, 2)]))) == {"y": 60, "fc": 30}
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits", "width"), [("UINT8", 4, 16), ("UINT8", 8, 32), ("UINT8", 2, 8), ("INT4", 4, 32)]
+)
+def test_table_of_few_bits_has_several_elements_in_a_byte_unless_its_type_is_as_narrow(save, kind, bits, width):
+    """Rows of 32 elements, 6 of them gathered."""
+    nodes = [vendor("GatherBlockQuantized", "t i s", "y", bits=bits, block_size=16), node("MatMul", "y v", "fc")]
+    table = of_type(getattr(TensorProto, kind), "t", 50, width)
+    inputs = [helper.make_tensor_value_info("i", TensorProto.INT64, [2, 3])]
+    assert macs(imported(save(nodes, inputs, [table, weight("s", 50, 2), weight("v", 32, 4)]))) == {"fc": 6 * 32 * 4}
+
+
+def test_keys_in_a_buffer_count_as_far_as_it_is_filled(save):
+    """A buffer of 16 keys, of which 7 and 9 are filled: 2 sequences, 8 heads of 4 channels, 9 keys each."""
+    names = ["q", "k", "v", "", "", "", "filled"]
+    attention = helper.make_node("Attention", names, ["y"], "y", q_num_heads=8, kv_num_heads=2)
+    inputs = [value("q", 2, 1, 32), value("k", 2, 16, 8), value("v", 2, 16, 8)]
+    counts = macs(imported(save([attention], inputs, [integers("filled", 7, 9)], opset=24)))
+    assert counts == {"y.scores": 2 * 8 * 4 * 9, "y.context": 2 * 8 * 9 * 4}
+
+
+def test_products_fused_after_a_normalisation_are_a_layer_each(save):
+    """Six rows of 32 channels to 16 queries, 8 keys and 8 values; then to two gates of 64, all of 4 bits."""
+    read = "x _ n q s _ k s _ v s _"
+    nodes = [
+        vendor("MatMulNBitsQkv", read, "a", "keys", "values", K=32, Nq=16, Nkv=8, bits=4, block_size=16),
+        vendor("MatMulNBitsMlp", "x _ n g s _ u s _", "m", K=32, N=64, bits=4, block_size=16),
+        node("MatMul", "m w", "fc"),
+        node("MatMul", "keys w8", "last"),
+    ]
+    blobs = [of_type(TensorProto.UINT8, name, 1) for name in "qkvgu"]
+    network = imported(
+        save(
+            nodes,
+            [value("x", 2, 3, 32)],
+            [*blobs, weight("n", 32), weight("s", 1), weight("w", 64, 2), weight("w8", 8, 2)],
+        )
+    )
+    outputs = {"a.q": 16, "a.k": 8, "a.v": 8, "m.gate": 64, "m.up": 64}
+    assert macs(network) == {name: 6 * 32 * size for name, size in outputs.items()} | {"fc": 6 * 128, "last": 6 * 16}
+    assert all(layers(network)[name].weight_bytes == Fraction(1, 2) for name in outputs)
+
+
+@pytest.mark.parametrize("between", ["Cast", "Identity"])
+def test_type_of_the_terms_does_not_matter_to_a_sum_of_products(save, between):
+    """Six sums of 8 products."""
+    adapted = node(between, "terms", "same", **({"to": TensorProto.DOUBLE} if between == "Cast" else {}))
+    nodes = [node("Mul", "a b", "terms"), adapted, node("ReduceSum", "same last", "sum")]
+    file = save(nodes, [value("a", 6, 8), value("b", 6, 8)], [integers("last", -1)])
+    assert layers(imported(file)) == layer("sum", C=8, G=6)
+
+
+def test_average_of_a_product_over_all_positions_is_a_layer_unless_one_factor_has_one_position(save):
+    """Four channels of 9 positions are 36 products; the gate of a channel contracts nothing."""
+    nodes = [
+        *(node("Mul", "a b", "terms"), node("GlobalAveragePool", "terms", "mean")),
+        *(node("Mul", "a mean", "gated"), node("GlobalAveragePool", "gated", "end")),
+    ]
+    assert layers(imported(save(nodes, [value("a", 1, 4, 3, 3), value("b", 1, 4, 3, 3)]))) == layer("mean", C=9, G=4)
+
+
+def test_activation_that_multiplies_a_tensor_with_its_function_is_no_product_of_two(save):
+    """x * sigmoid(x) before a pooling, as in a squeeze-and-excitation block; a gate of other data is a product."""
+    nodes = [
+        *(node("Sigmoid", "x", "s"), node("Mul", "x s", "swish"), node("GlobalAveragePool", "swish", "pooled")),
+        *(node("Add", "x pooled", "y"), node("Sigmoid", "b", "gate"), node("Mul", "y gate", "gated")),
+        node("ReduceMean", "gated space", "mean"),
+    ]
+    file = save(nodes, [value("x", 1, 4, 3, 3), value("b", 1, 4, 3, 3)], [integers("space", 2, 3)])
+    assert layers(imported(file)) == layer("mean", C=9, G=4)
+
+
+def test_square_of_what_a_mean_was_taken_from_is_no_product_of_two(save):
+    """A variance by hand: the centred tensor is a function of two, and its square still no product of two."""
+    nodes = [
+        *(node("ReduceMean", "x last", "mean"), node("Sub", "x mean", "centred")),
+        *(node("Mul", "centred centred", "square"), node("ReduceMean", "square last", "variance")),
+        *(node("Div", "centred variance", "y"), node("MatMul", "y w", "fc")),
+    ]
+    file = save(nodes, [value("x", 6, 8)], [integers("last", -1), weight("w", 8, 4)])
+    assert layers(imported(file)) == layer("fc", P=6, C=8, K=4)
