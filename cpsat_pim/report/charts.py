@@ -40,7 +40,7 @@ def result_charts(documents: Sequence[tuple[str, dict[str, Any]]]) -> list[Chart
     Raises:
         ValueError: something in a result is missing, malformed or illegal.
     """
-    views = [build_view(json.loads(json.dumps(document)), source) for source, document in documents]
+    views = [build_view(json.loads(json.dumps(document)), source, has_maps=False) for source, document in documents]
     charts = [chart for i, view in enumerate(views) for chart in _of_one(view, "ab"[i] if len(views) > 1 else "")]
     return [*charts, *(_of_two(*views) if len(views) == 2 else ())]
 

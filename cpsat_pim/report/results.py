@@ -34,6 +34,8 @@ from cpsat_pim.report.text import print_fitted, print_plain
 
 #: Longer names are shortened in the middle on a terminal.
 _NAME_WIDTH = 32
+#: Smaller deviations would be shown as 0.
+_LEAST_SHOWN = Fraction(5, 100_000)
 
 
 @frozen
@@ -129,7 +131,9 @@ def _deviation(solved: SolvedLayer) -> Fraction | None:
 
 def _deviation_text(solved: SolvedLayer) -> str:
     deviation = _deviation(solved)
-    return EMPTY if deviation is None else "0" if deviation == 0 else f"{float(deviation):+.2%}"
+    if deviation is None or deviation == 0:
+        return EMPTY if deviation is None else "0"
+    return f"{float(deviation):+.2%}" if abs(deviation) >= _LEAST_SHOWN else "<0.01%"
 
 
 def _total_activations(network: SolvedNetwork) -> str:
@@ -228,6 +232,9 @@ def _footnotes(network: SolvedNetwork, layers: Sequence[NetworkLayer]) -> Iterat
     )
     if len(layers) < len(network.layers):
         yield "A row is for all layers of equal shape and result: 'conv1 +2' stands for conv1 and 2 others."
+    unmapped = [n.name for n in layers if not n.solved.mapping]
+    if unmapped and network.mapped:
+        yield f"The totals leave out what has no mapping: {', '.join(unmapped)}."
     if network.performance:
         yield _performance_text(network, network.performance)
     deviations = [abs(d) for d in (_deviation(n.solved) for n in network.layers) if d is not None]
@@ -236,9 +243,9 @@ def _footnotes(network: SolvedNetwork, layers: Sequence[NetworkLayer]) -> Iterat
             "Simulated: all counts, energy, compute and DRAM cycles equal; latency within "
             f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
         )
-    if text := _second_text(network.layers):
+    if text := _second_text(layers):
         yield text
-    unsimulated = [n.name for n in network.layers if n.solved.mapping and n.solved.simulated is None]
+    unsimulated = [n.name for n in layers if n.solved.mapping and n.solved.simulated is None]
     if unsimulated:
         yield f"Not simulated to the end within the time limit: {', '.join(unsimulated)}."
     if any(node.solved.constraints != FREE for node in network.layers) and not network.shared:
@@ -273,11 +280,15 @@ def _performance_text(network: SolvedNetwork, performance: Performance) -> str:
     nodes, static = network.arch.nodes, network.arch.static_power
     where = f"one of {nodes:,} nodes" if nodes > 1 else "the machine"
     included = f"with {format_si(static, 'W')} of static power" if static else "without static power"
-    return (
-        f"At {clock} on {where}: {_seconds(performance)}, {performance.runs_per_second:,.4g} runs/s, "
-        f"{_throughput(performance)}, {_power(performance)} {included}, {_efficiency(performance)}; "
-        "a MAC is two operations."
-    )
+    runs = float(f"{performance.runs_per_second:.4g}")
+    figures = [
+        _seconds(performance),
+        *([f"{runs:,.12g} runs/s"] if network.mapped == network.layers else []),
+        _throughput(performance),
+        f"{_power(performance)} {included}",
+        _efficiency(performance),
+    ]
+    return f"At {clock} on {where}: {', '.join(figures)}; a MAC is two operations."
 
 
 def _price(shared: SharedChoice) -> str:

@@ -33,14 +33,15 @@ _SIDES = {
 Loop = tuple[str, int, str]
 
 
-def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
-    """Convert a document of schema 1 to the page's data; `source` is the file's name.
+def build_view(document: dict[str, Any], source: str, has_maps: bool = True) -> dict[str, Any]:
+    """Convert a document of schema 1 to the page's data; `source` is the file's name. `has_maps`: with the activations
+    of DRAM rows, for which simulated layers are simulated again.
 
     Raises:
         ValueError: something in it is missing, malformed or illegal; lines `<source>: ...`.
     """
     result = build_result(source, document)
-    details = _Details(source, result["arch"])
+    details = _Details(source, result["arch"], has_maps)
     return {
         "network": result["network"],
         "arch": format_machine(result["arch"]),
@@ -84,9 +85,9 @@ def _shape_text(layer: ConvWorkload) -> str:
 class _Details:
     """Holds the views of mapped layers; each is built once."""
 
-    def __init__(self, source: str, arch: PIMArchitecture) -> None:
+    def __init__(self, source: str, arch: PIMArchitecture, has_maps: bool) -> None:
         self.views: list[dict[str, Any]] = []
-        self._source, self._arch = source, arch
+        self._source, self._arch, self._has_maps = source, arch, has_maps
         self._numbers: dict[tuple[ConvWorkload, Mapping], int] = {}
 
     def number(self, layer: ConvWorkload, entry: dict[str, Any]) -> int:
@@ -94,7 +95,9 @@ class _Details:
         key = (entry["shape"], entry["mapping"])
         if key not in self._numbers:
             self._numbers[key] = len(self.views)
-            self.views.append(_mapped(self._source, layer, self._arch, entry).view())
+            mapped = _mapped(self._source, layer, self._arch, entry)
+            maps = [*mapped.maps()] if self._has_maps and mapped.simulated_cycles is not None else None
+            self.views.append(mapped.view() | {"maps": maps})
         return self._numbers[key]
 
 
@@ -110,22 +113,22 @@ def _mapped(source: str, layer: ConvWorkload, arch: PIMArchitecture, entry: dict
         arch=arch,
         mapping=mapping,
         prediction=prediction,
-        simulated_cycles=(simulated or figures)["latency_cycles"],
+        simulated_cycles=simulated["latency_cycles"] if simulated else None,
         is_stale=figures != entry["predicted"],
     )
 
 
 @frozen(kw_only=True)
 class _Mapped:
-    """A mapped layer and everything that is drawn of it. `is_stale`: the file records other predictions than this
-    version makes.
+    """A mapped layer and everything that is drawn of it. `simulated_cycles`: None if its simulation had no time to
+    end. `is_stale`: the file records other predictions than this version makes.
     """
 
     layer: ConvWorkload
     arch: PIMArchitecture
     mapping: Mapping
     prediction: Prediction
-    simulated_cycles: int
+    simulated_cycles: int | None
     is_stale: bool
 
     def view(self) -> dict[str, Any]:
@@ -149,7 +152,6 @@ class _Mapped:
             "places": [*self._places()],
             "dims": self._dims(),
             "array": self._array(),
-            "maps": [*self._maps()],
         }
 
     # What it costs
@@ -250,8 +252,10 @@ class _Mapped:
 
     # DRAM rows
 
-    def _maps(self) -> Iterator[dict[str, Any]]:
-        """Yield per part, the tensors that share a bank, its row activations by order and row."""
+    def maps(self) -> Iterator[dict[str, Any]]:
+        """Yield per part, the tensors that share a bank, its row activations by order and row. This simulates the
+        layer.
+        """
         timeline = record(self.layer, self.arch, self.mapping, limit=0)
         for part in sorted(set(self.mapping.banks)):
             yield {

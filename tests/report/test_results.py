@@ -1,6 +1,7 @@
 """The table of results: equal layers in one row, several tables on narrow terminals, times with a clock."""
 
 import io
+import math
 from typing import Any
 
 import pytest
@@ -114,3 +115,33 @@ def test_status_total_counts_every_layer() -> None:
     """Two layers in one row are two proven ones."""
     assert "2/2" in printed(solved_network())
     assert "1/2" in printed(solved_network(status=Status.FEASIBLE, bound=1))
+
+
+def test_totals_say_what_they_leave_out() -> None:
+    """Half of a network cannot be run so often a second."""
+    network = with_clock(solved_network(**UNMAPPED), clock=500_000_000)
+    assert "The totals leave out what has no mapping: <b>." in printed(network)
+    assert "runs/s" not in printed(network)
+    whole = printed(with_clock(solved_network(), clock=500_000_000))
+    assert "leave out" not in whole
+    assert "runs/s" in whole
+
+
+def test_runs_per_second_are_a_plain_number() -> None:
+    """Four runs of the latency at 2 ns a cycle are more than 10,000 a second: four digits, and no exponent."""
+    runs = 500_000_000 / (4 * solved_layer().latency)
+    assert runs > 1e4
+    digits = 3 - int(math.log10(runs))
+    assert f"{round(runs, digits):,.0f} runs/s" in printed(with_clock(solved_network(), clock=500_000_000))
+
+
+def test_small_deviation_is_not_shown_as_zero() -> None:
+    """One cycle in 100,000 is less than 0.01 %, and not 0."""
+    solved = solved_layer()
+    predicted = evolve(solved.predicted, latency_cycles=100_000)
+    prediction = evolve(solved.prediction, figures=predicted)
+    simulated = evolve(predicted, latency_cycles=99_999)
+    layer = NetworkLayer(name="x", count=1, after=(), solved=solved_layer(prediction=prediction, simulated=simulated))
+    text = printed(evolve(solved_network(), layers=(layer,)))
+    assert "<0.01%" in text
+    assert "-0.00%" not in text

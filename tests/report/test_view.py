@@ -92,6 +92,23 @@ def test_tensors_of_a_shared_bank_are_in_one_map() -> None:
     ]
 
 
+def test_layer_that_was_not_simulated_is_not_simulated_for_its_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulation that had not enough time in the solve has none in the page, either, and no figure of it is shown."""
+    monkeypatch.setattr("cpsat_pim.report.view.record", None)
+    data = document(simulated=None)
+    data["layers"][0]["simulated"] = None
+    (detail,) = build_view(data, "x.json")["details"]
+    assert detail["simulated"] is None
+    assert detail["maps"] is None
+
+
+def test_charts_need_no_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the maps nothing of a view is simulated."""
+    monkeypatch.setattr("cpsat_pim.report.view.record", None)
+    (detail,) = build_view(document(), "x.json", has_maps=False)["details"]
+    assert detail["maps"] is None
+
+
 def test_layer_without_a_mapping_has_no_detail() -> None:
     """Its status is all there is."""
     view = build_view(document(**UNMAPPED), "x.json")

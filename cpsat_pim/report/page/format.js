@@ -22,7 +22,8 @@ const unitOf = (peak, units) => units.find(([size]) => peak >= size) ?? units.at
 const energy = fj => prefixed(fj, ENERGY_UNITS);
 const bytes = size => prefixed(size, [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]], 3);
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
-const change = ratio => ratio === 1 ? "0" : `${ratio > 1 ? "+" : "−"}${percent(Math.abs(ratio - 1), Math.abs(ratio - 1) < 0.1 ? 2 : 1)}`;
+// A ratio as a difference in percent; far from 1, where all differences look alike, as a factor.
+const change = ratio => ratio >= 10 ? `× ${compact(ratio)}` : ratio > 0 && ratio <= 0.1 ? `÷ ${compact(1 / ratio)}` : ratio === 1 ? "0" : Math.abs(ratio - 1) < 5e-5 ? "< 0.01 %" : `${ratio > 1 ? "+" : "−"}${percent(Math.abs(ratio - 1), Math.abs(ratio - 1) < 0.1 ? 2 : 1)}`;
 const proof = gap => gap === null ? "–" : gap === 0 ? "0" : gap < 1e-5 ? "< 0.001 %" : percent(gap, gap < 0.01 ? 3 : 1);
 const plural = (count, word, many = `${word}s`) => `${exact(count)} ${count === 1 ? word : many}`;
 const sum = values => values.reduce((total, value) => total + value, 0);

@@ -20,7 +20,7 @@ function layerSection(layer, result, step) {
 function termsBlock(view) {
   const rows = Object.entries(view.terms).map(([term, end]) => ({ name: termName(term), end, busy: view.busy[term], shade: termColour(term) }));
   return make("div", {}, make("h3", {}, `What ends last: ${termName(view.bound)}`),
-    make("p", { class: "soft small" }, `Pale: when each would end with nothing else in its way; full: how long it is busy. Predicted ${exact(view.latency)} cycles, simulated ${exact(view.simulated)}.`),
+    make("p", { class: "soft small" }, `Pale: when each would end with nothing else in its way; full: how long it is busy. Predicted ${exact(view.latency)} cycles, ${view.simulated === null ? "not simulated to the end" : `simulated ${exact(view.simulated)}`}.`),
     chart(() => endsAndBusy(rows)));
 }
 
@@ -115,6 +115,7 @@ function arrayBlock(view) {
 // --- DRAM rows, solver ---
 
 function rowMaps(view) {
+  if (!view.maps) return make("p", { class: "soft small" }, "Not drawn: the simulation did not reach its end within the time limit.");
   return make("div", { class: "thirds" }, view.maps.map(map => make("div", {},
     map.tensors.length > 1 ? make("p", { class: "small soft" }, `${map.tensors.map(one => one.tensor).join(", ")} share a bank, each in rows of its own`) : "",
     map.tensors.map(one => openings(one, view, map.tensors.length > 1)),

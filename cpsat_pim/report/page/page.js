@@ -127,13 +127,14 @@ function cards(result) {
   const card = (name, value, text) => make("div", { class: "card" }, make("span", {}, name), make("b", {}, value), make("span", {}, text));
   const where = common.length < mapped.length ? ` to the other, over ${plural(common.length, "common layer")}` : " to the other";
   const against = (figure, isComparable = true) => common.length && other[figure] && isComparable ? [changed(mine[figure] / other[figure]), where] : null;
+  const isWhole = mapped.length === result.every.length;
   const latency = own.seconds === null ? [compact(own.cycles), "cycles"] : [duration(own.seconds), `${compact(own.cycles)} cycles at ${hertz(result.clock)}`];
   return make("div", { class: "cards" },
     card("Latency", latency[0], against("time", areTimesComparable()) ?? latency[1]),
     card("Energy", energy(own.energy), against("energy") ?? `${energy(own.energy / (own.macs || 1))} a MAC`),
     ...(own.seconds ? [
       card("Power", power(own.joules / own.seconds), result.static_power ? `${power(result.static_power)} of it static` : "without static power"),
-      card("Throughput", rate(2 * own.macs / own.seconds), `${prefixed(2 * own.macs / own.joules / 1e12, [[1, ""]])} TOPS/W · ${prefixed(1 / own.seconds, [[1, ""]])} runs/s`),
+      card("Throughput", rate(2 * own.macs / own.seconds), `${prefixed(2 * own.macs / own.joules / 1e12, [[1, ""]])} TOPS/W${isWhole ? ` · ${prefixed(1 / own.seconds, [[1, ""]])} runs/s` : ""}`),
     ] : []),
     card("Row activations", compact(own.activations), against("activations") ?? "of all tensors"),
     card("PE utilisation", own.cycles ? percent(own.full / own.cycles) : "–", "over the latency"),

@@ -12,7 +12,7 @@ const COLUMNS = [
   ["flow", layer => layer.view?.flow, layer => layer.view.flow, "left"],
   ["status", layer => layer.status, layer => make("span", { class: `pill ${layer.status}` }, layer.status), "left"],
   ["gap", layer => layer.gap, layer => proof(layer.gap)],
-  ["sim.", layer => layer.view && layer.view.simulated / layer.view.latency, layer => change(layer.view.simulated / layer.view.latency)],
+  ["sim.", layer => layer.view?.simulated == null ? null : layer.view.simulated / layer.view.latency, layer => change(layer.view.simulated / layer.view.latency)],
   ["s", layer => layer.solve_seconds, layer => layer.solve_seconds.toFixed(1)],
 ];
 // Titles that say the unit of the bare number.
