@@ -1,10 +1,10 @@
 """The charts of results for papers: where time and energy go, and two results layer by layer."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cpsat_pim.report.figures import COLOURS, SERIES, Chart, Series
+from cpsat_pim.report.figures import COLOURS, INVISIBLE_FROM, SERIES, Chart, Series
 from cpsat_pim.report.view import build_view
 
 View = dict[str, Any]
@@ -19,7 +19,7 @@ _TIMES = (
     ("dram_O", "waits for DRAM: O", "O"),
     ("dram_bus", "waits for the DRAM bus", "bus"),
     ("bank", "waits for a shared bank", "activation"),
-    ("pipeline", "loads that coincide", "bus"),
+    ("pipeline", "loads that coincide", "pipeline"),
     ("buffers", "waits for buffers", "buffer"),
 )
 _ENERGIES = (
@@ -41,7 +41,8 @@ def result_charts(documents: Sequence[tuple[str, dict[str, Any]]]) -> list[Chart
         ValueError: something in a result is missing, malformed or illegal.
     """
     views = [build_view(json.loads(json.dumps(document)), source, has_maps=False) for source, document in documents]
-    charts = [chart for i, view in enumerate(views) for chart in _of_one(view, "ab"[i] if len(views) > 1 else "")]
+    endings = ("-a", "-b") if len(views) == 2 else ("",)
+    charts = [chart for view, ending in zip(views, endings, strict=True) for chart in _of_one(view, views, ending)]
     return [*charts, *(_of_two(*views) if len(views) == 2 else ())]
 
 
@@ -63,17 +64,31 @@ def time_unit(peak: float, clock: int | None) -> tuple[str, float]:
 # --- One result ------------------------------------------------------------------------------------------------------
 
 
-def _of_one(view: View, suffix: str) -> list[Chart]:
+def _peak(view: View, views: Sequence[View], figure: Callable[[View, View], float]) -> float:
+    """Return the largest figure of a row of all results, or of this one if its own bars were invisible beside it;
+    `figure` takes a result and a layer's details in it.
+    """
+    own, *others = (
+        max((row["count"] * figure(one, one["details"][row["detail"]]) for row in _grouped(one)), default=0)
+        for one in (view, *views)
+    )
+    peak = max(others)
+    return (peak if peak < INVISIBLE_FROM * own else own) or 1
+
+
+def _of_one(view: View, views: Sequence[View], ending: str) -> list[Chart]:
+    """Return the charts of one of the results; their axes reach as far as those of the other one."""
     rows = _grouped(view)
     details = [view["details"][row["detail"]] for row in rows]
     names, counts = tuple(row["name"] for row in rows), [row["count"] for row in rows]
     per_second = view["clock"] or 1
     times = [_merged(detail["cycles"], n / per_second) for detail, n in _paired(details, counts)]
     energies = [_merged(detail["energies"], n) for detail, n in _paired(details, counts)]
-    time, t_size = time_unit(max((sum(t.values()) for t in times), default=1), view["clock"])
-    energy, e_size = energy_unit(max((sum(e.values()) for e in energies), default=1))
+    alike = [one for one in views if bool(one["clock"]) == bool(view["clock"])]
+    longest = _peak(view, alike, lambda one, detail: detail["latency"] / (one["clock"] or 1))
+    most = _peak(view, views, lambda _, detail: detail["energy"])
+    (time, t_size), (energy, e_size) = time_unit(longest, view["clock"]), energy_unit(most)
     where = f"{view['network']} on {view['arch']}"
-    ending = f"-{suffix}" if suffix else ""
     return [
         Chart(
             name=f"time{ending}",
@@ -82,6 +97,7 @@ def _of_one(view: View, suffix: str) -> list[Chart]:
             axis=f"{'time' if view['clock'] else 'latency'}, {time}",
             categories=names,
             series=_parts(_TIMES, times, t_size),
+            end=longest / t_size,
         ),
         Chart(
             name=f"energy{ending}",
@@ -90,6 +106,7 @@ def _of_one(view: View, suffix: str) -> list[Chart]:
             axis=f"energy, {energy}",
             categories=names,
             series=_parts(_ENERGIES, energies, e_size),
+            end=most / e_size,
         ),
     ]
 
@@ -155,26 +172,29 @@ def _of_two(one: View, other: View) -> list[Chart]:
         for j, layer in enumerate(layers)
         if layer["status"] != "OPTIMAL"
     )
+
+    def compared(kind: str, values: Sequence[Sequence[float]], unit: str, size: float) -> Chart:
+        series = []
+        for title, shade, row, (view, _, layers) in zip(titles, SERIES, values, pairs, strict=False):
+            scaled = [value / size for value in row]
+            is_bounded = view["objective"]["kind"] == kind and all(layer["gap"] is not None for layer in layers)
+            bounds = [v * (1 - layer["gap"]) for v, layer in zip(scaled, layers, strict=True)] if is_bounded else ()
+            series.append(Series(title, COLOURS[shade], tuple(scaled), tuple(bounds)))
+        lines = ", a line from its lower bound" if any(one.bounds for one in series) else ""
+        told = f" (pale: not proven{lines})" if is_open else ""
+        return Chart(
+            name=f"compared-{kind}",
+            title=f"Two results by common layers{told}",
+            kind="grouped",
+            axis=f"{kind} of a layer, {unit}",
+            categories=names,
+            series=tuple(series),
+            open_marks=is_open,
+        )
+
     charts = []
     if bool(one["clock"]) == bool(other["clock"]):
-        values = [[d["latency"] / (view["clock"] or 1) for d in details] for view, details, _ in pairs]
-        unit, size = time_unit(max(map(max, values)), one["clock"])
-        charts.append(
-            _compared("compared-latency", f"latency of a layer, {unit}", names, titles, values, size, is_open)
-        )
-    values = [[d["energy"] for d in details] for _, details, _ in pairs]
-    unit, size = energy_unit(max(map(max, values)))
-    charts.append(_compared("compared-energy", f"energy of a layer, {unit}", names, titles, values, size, is_open))
-    return charts
-
-
-def _compared(
-    name: str, axis: str, names: tuple[str, ...], titles: Sequence[str], values: Sequence[Sequence[float]], size: float,
-    is_open: frozenset[tuple[str, int]],
-) -> Chart:  # fmt: skip
-    series = tuple(
-        Series(title, COLOURS[shade], tuple(value / size for value in row))
-        for title, shade, row in zip(titles, SERIES, values, strict=False)
-    )
-    title = "Two results by common layers" + (" (pale: not proven)" if is_open else "")
-    return Chart(name=name, title=title, kind="grouped", axis=axis, categories=names, series=series, open_marks=is_open)
+        latencies = [[d["latency"] / (view["clock"] or 1) for d in details] for view, details, _ in pairs]
+        charts.append(compared("latency", latencies, *time_unit(max(map(max, latencies)), one["clock"])))
+    energies = [[d["energy"] for d in details] for _, details, _ in pairs]
+    return [*charts, compared("energy", energies, *energy_unit(max(map(max, energies))))]

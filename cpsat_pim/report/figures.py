@@ -16,8 +16,8 @@ from cpsat_pim.report.format import visible
 COLOURS = {
     "ink": "#16202c", "soft": "#5b6878", "line": "#dfe3e9", "grid": "#e9ecf0", "accent": "#2f6bd8",
     "I": "#3f74d9", "W": "#e59a13", "O": "#2f9e63", "macs": "#17857a", "idle": "#c3cad3", "compute": "#8b95a5",
-    "bus": "#d9587a", "buffer": "#7d5bd0", "PE": "#7cc4ba", "GLOBAL_BUFFER": "#7d5bd0", "ROW_BUFFER": "#c3a6f0",
-    "DRAM": "#d9587a", "activation": "#8c2f4d", "latency": "#2f6bd8", "energy": "#c2570c",
+    "bus": "#d9587a", "pipeline": "#98a32b", "buffer": "#7d5bd0", "PE": "#7cc4ba", "GLOBAL_BUFFER": "#7d5bd0",
+    "ROW_BUFFER": "#c3a6f0", "DRAM": "#d9587a", "activation": "#8c2f4d", "latency": "#2f6bd8", "energy": "#c2570c",
 }  # fmt: skip
 #: Names of the colours of machines or objectives side by side, in turn.
 SERIES = ("accent", "W", "O", "GLOBAL_BUFFER", "DRAM", "macs", "energy", "compute", "activation", "ROW_BUFFER")
@@ -28,17 +28,22 @@ _MOST_NAMED = 80
 _LEGEND_CHARACTERS = 92
 #: An axis is logarithmic where the largest value is more than so many times the least.
 _LOGARITHMIC_FROM = 5
+#: Of a bar more than so many times as long as another one, the other one cannot be seen.
+INVISIBLE_FROM = 100
 #: The scale of a heat map of ratios reaches at least so far, so that equal figures look equal.
 _LEAST_SCALE = 1.1
 
 
 @frozen
 class Series:
-    """Values of one component or machine, a value or None for each category."""
+    """Values of one component or machine, a value or None for each category. `bounds`: lower bounds of the values, if
+    there are any; a line goes from the bound of an unproven value to it.
+    """
 
     name: str
     colour: str
     values: tuple[float | None, ...]
+    bounds: tuple[float, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -46,7 +51,8 @@ class Chart:
     """A chart: its file name, title, axis, and what it shows. `kind`: `stacked` or `grouped` bars over `categories`,
     `heat` of series (rows) by categories (columns), or `front`, `points` or `steps`, where a series' values are x, y,
     x, y, .... `open_marks`: what is not proven, by series and position. `bands`: areas behind steps, whose values are
-    x, low, high, .... `mark`: an x at which a line stands.
+    x, low, high, .... `mark`: an x at which a line stands. `end`: where the axis of bars ends, if not
+    behind the longest.
     """
 
     name: str
@@ -60,6 +66,7 @@ class Chart:
     bands: tuple[Series, ...] = ()
     mark: float | None = None
     has_log_y: bool = False
+    end: float | None = None
 
 
 def check_drawing() -> None:
@@ -192,15 +199,31 @@ def _grouped(axes: Any, chart: Chart) -> None:
     for number, series in enumerate(chart.series):
         axes.barh([0], [0], color=series.colour, label=_literal(series.name))  # for the legend, never pale
         for i, value in enumerate(series.values):
-            alpha = 0.45 if (series.name, i) in chart.open_marks else 1
+            is_open = (series.name, i) in chart.open_marks
             y = i + (number - (len(chart.series) - 1) / 2) * height
-            axes.barh(y, value or 0.0, height=0.92 * height, color=series.colour, alpha=alpha)
+            axes.barh(y, value or 0.0, height=0.92 * height, color=series.colour, alpha=0.45 if is_open else 1)
+            if value and is_open and series.bounds:
+                axes.plot(
+                    [series.bounds[i], value], [y, y], color=COLOURS["ink"], linewidth=0.8, marker="|", markersize=4
+                )
     _finish_bars(axes, chart)
+    _scale_bars(axes, [value for series in chart.series for value in (*series.values, *series.bounds) if value])
+
+
+def _scale_bars(axes: Any, values: Sequence[float]) -> None:
+    """Make the axis of bars logarithmic if the shortest ones could not be seen else."""
+    if values and max(values) > INVISIBLE_FROM * min(values):
+        axes.set_xscale("log")
+        axes.set_xlim(min(values) / 2, 1.3 * max(values))
+        axes.set_xlabel(f"{axes.get_xlabel()} (logarithmic)")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 def _finish_bars(axes: Any, chart: Chart) -> None:
     _names(axes.yaxis, chart.categories)
     axes.set_ylim(len(chart.categories) - 0.5, -0.5)
+    if chart.end is not None:
+        axes.set_xlim(0, 1.03 * chart.end)
     axes.set_xlabel(_literal(chart.axis))
     axes.grid(axis="x")
     axes.set_axisbelow(True)

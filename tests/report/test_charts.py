@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cpsat_pim.report.charts import energy_unit, result_charts
+from cpsat_pim.report.charts import _ENERGIES, _TIMES, energy_unit, result_charts
 from cpsat_pim.report.figures import COLOURS, Chart, Series, _drawn, inline_svg, write_pdf, write_svgs
 from tests.report.results import document, shared_bank_document
 
@@ -61,6 +61,48 @@ def test_latencies_are_not_compared_if_one_clock_is_unknown() -> None:
     found = charts(one, other)
     assert "compared-energy" in found
     assert "compared-latency" not in found
+
+
+def test_charts_of_two_results_have_the_same_axes() -> None:
+    """The other machine has half the clock, so its bars are twice as long, and both axes reach as far as these."""
+    one, other = document(), document()
+    one["arch"]["clock"], other["arch"]["clock"] = 2_000_000, 1_000_000
+    found = charts(one, other)
+    a, b = found["time-a"], found["time-b"]
+    assert a.axis == b.axis
+    assert a.end == b.end == pytest.approx(sum(series.values[0] for series in b.series))
+    assert a.end == pytest.approx(2 * sum(series.values[0] for series in a.series))
+    assert found["energy-a"].end == found["energy-b"].end
+    other["arch"]["clock"] = 10_000  # 200 times as long
+    found = charts(one, other)
+    assert found["time-a"].end == pytest.approx(sum(series.values[0] for series in found["time-a"].series))
+
+
+def test_gap_of_the_objective_is_a_line_from_its_bound() -> None:
+    """Half of the energy may be saved; nothing is known of the least latency."""
+    one, other = document(), document()
+    other["layers"] = other["layers"][:1]
+    other["layers"][0] |= {"status": "FEASIBLE", "gap": 0.5}
+    found = charts(one, other)
+    a, b = found["compared-energy"].series
+    assert a.bounds == a.values
+    assert b.bounds == (b.values[0] / 2,)
+    assert [series.bounds for series in found["compared-latency"].series] == [(), ()]
+
+
+def test_parts_of_a_bar_have_different_colours() -> None:
+    """Of the parts of the time each has its own, and so have those of the energy."""
+    for parts in (_TIMES, _ENERGIES):
+        assert len({COLOURS[colour] for _, _, colour in parts}) == len(parts)
+
+
+def test_bars_that_could_not_be_seen_are_logarithmic() -> None:
+    """1 beside 1,000 has no visible length on a linear axis; 1 beside 50 has one."""
+    pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")
+    for most, scale in ((50.0, "linear"), (1000.0, "log")):
+        series = (Series("a", COLOURS["accent"], (1.0, None)), Series("b", COLOURS["W"], (most, most)))
+        chart = Chart(name="g", title="g", kind="grouped", axis="s", categories=("n", "m"), series=series)
+        assert _drawn(chart).axes[0].get_xscale() == scale
 
 
 def test_colours_are_those_of_the_pages() -> None:

@@ -13,7 +13,7 @@ const MANY = 28;
 const TIMES = [
   ["macs", "MACs on a full array", "macs"], ["idle", "idle PEs", "idle"], ["compute", "stalls, way in and out", "compute"],
   ["dram_I", "waits for DRAM: I", "I"], ["dram_W", "waits for DRAM: W", "W"], ["dram_O", "waits for DRAM: O", "O"],
-  ["dram_bus", "waits for the DRAM bus", "bus"], ["bank", "waits for a shared bank", "activation"], ["pipeline", "loads that coincide", "bus"], ["buffers", "waits for buffers", "buffer"],
+  ["dram_bus", "waits for the DRAM bus", "bus"], ["bank", "waits for a shared bank", "activation"], ["pipeline", "loads that coincide", "pipeline"], ["buffers", "waits for buffers", "buffer"],
 ];
 const ENERGIES = [
   ["MAC", "MACs", "MAC"], ["PE", "PE buffers", "PE"], ["GLOBAL_BUFFER", "global buffer", "GLOBAL_BUFFER"],
@@ -27,7 +27,7 @@ const TERMS = {
 };
 const isBank = term => term.startsWith("bank_");
 const termName = term => TERMS[term] ?? (isBank(term) ? `bank of ${[...term.slice(5)].join(", ")}` : term);
-const termColour = term => ({ compute: "macs", dram_I: "I", dram_W: "W", dram_O: "O", dram_bus: "bus", pipeline: "bus" })[term] ?? (isBank(term) ? "activation" : "buffer");
+const termColour = term => ({ compute: "macs", dram_I: "I", dram_W: "W", dram_O: "O", dram_bus: "bus", pipeline: "pipeline" })[term] ?? (isBank(term) ? "activation" : "buffer");
 const timeKey = term => TIMES.some(([key]) => key === term) ? term : isBank(term) ? "bank" : "buffers";
 
 // A chart in the page: drawn now, and again whenever the theme changes.
@@ -268,6 +268,13 @@ function endsAndBusy(rows) {
   } };
 }
 
+// Round numbers on both sides of 1; only powers of ten where there are many of them.
+function wideMarks(low, high) {
+  const powers = Array.from({ length: 25 }, (_, i) => i - 12);
+  const steps = high > 1000 * low ? [1] : [1, 2, 5];
+  return powers.flatMap(power => steps.map(step => Number(`${step}e${power}`))).filter(mark => mark >= low / 10 && mark <= high * 10);
+}
+
 // This result over the other, layer by layer; below 1 this one is better. A line spans where the ratio of the optima lies.
 function ratios(layers, figures) {
   const lying = layers.length <= MANY;
@@ -286,7 +293,7 @@ function ratios(layers, figures) {
   };
   const values = [1, ...figures.flatMap(({ of, interval }) => layers.flatMap(layer => interval ? interval(layer) : [of(layer)]))];
   const isWide = Math.max(...values) / Math.min(...values) > 2;
-  const marks = isWide ? [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100] : [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2];
+  const marks = isWide ? wideMarks(Math.min(...values), Math.max(...values)) : [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2];
   const sizes = { type: "log", title: { text: "this result / the other", standoff: 8 }, tickvals: marks, ticktext: marks.map(mark => `${mark} ×`) };
   const one = { type: "line", line: { color: colour("ink"), width: 1, dash: "dot" } };
   return { data: figures.map(dots), layout: {

@@ -125,7 +125,7 @@ function cards(result) {
   const worst = Math.max(0, ...result.layers.map(layer => layer.gap ?? 0));
   const proven = sum(result.layers.map(layer => layer.status === "OPTIMAL" ? layer.count : 0));
   const card = (name, value, text) => make("div", { class: "card" }, make("span", {}, name), make("b", {}, value), make("span", {}, text));
-  const where = common.length < mapped.length ? ` to the other, over ${plural(common.length, "common layer")}` : " to the other";
+  const where = common.length < mapped.length ? ` against the other, over ${plural(common.length, "common layer")}` : " against the other";
   const against = (figure, isComparable = true) => common.length && other[figure] && isComparable ? [changed(mine[figure] / other[figure]), where] : null;
   const isWhole = mapped.length === result.every.length;
   const latency = own.seconds === null ? [compact(own.cycles), "cycles"] : [duration(own.seconds), `${compact(own.cycles)} cycles at ${hertz(result.clock)}`];
@@ -151,10 +151,15 @@ function overview(result) {
   const energiesOf = layer => Object.fromEntries(Object.entries(layer.view.energies).map(([key, fj]) => [key, layer.count * fj]));
   const all = results.flatMap(each => shownLayers(each).filter(layer => layer.view).map(layer => [each, layer]));
   const scaled = (values, size) => layer => Object.fromEntries(Object.entries(values(layer)).map(([key, value]) => [key, value / size]));
-  const fjPeak = Math.max(...all.map(([, layer]) => layer.count * layer.view.energy));
+  // All results have one axis, but one whose bars were invisible on it has its own.
+  const peakOf = figure => {
+    const [own, every] = [result, null].map(only => Math.max(0, ...all.filter(([each]) => !only || each === only).map(([each, layer]) => layer.count * figure(each, layer.view))));
+    return every < 100 * own ? every : own;
+  };
+  const fjPeak = peakOf((_, view) => view.energy);
   const [fjSize, fjUnit] = unitOf(fjPeak, ENERGY_UNITS);
   const isTimed = results.every(each => each.clock);
-  const timePeak = Math.max(...all.map(([each, layer]) => layer.count * layer.view.latency / (isTimed ? each.clock : 1)));
+  const timePeak = peakOf((each, view) => view.latency / (isTimed ? each.clock : 1));
   const [timeSize, timeUnit] = isTimed ? unitOf(timePeak, TIME_UNITS) : [1, "cycles"];
   const perUnit = isTimed ? timeSize * result.clock : 1;
   const peak = (value, size) => results.length > 1 ? value / size : null;
