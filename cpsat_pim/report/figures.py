@@ -30,6 +30,8 @@ _LEGEND_CHARACTERS = 92
 _LOGARITHMIC_FROM = 5
 #: Of a bar more than so many times as long as another one, the other one cannot be seen.
 INVISIBLE_FROM = 100
+#: The shades of a heat map are logarithmic where a ratio is larger than this.
+_LOGARITHMIC_SHADES_FROM = 10
 #: The scale of a heat map of ratios reaches at least so far, so that equal figures look equal.
 _LEAST_SCALE = 1.1
 
@@ -240,18 +242,19 @@ def _heat(axes: Any, chart: Chart) -> None:
         for series in chart.series
     ]
     most = max([_LEAST_SCALE, *(cell for row in cells for cell in row if cell == cell)])
-    image = axes.pcolormesh(cells, cmap="YlOrRd", vmin=1, vmax=most, edgecolors="white", linewidth=1)
+    scale = "log" if most > _LOGARITHMIC_SHADES_FROM else "linear"
+    image = axes.pcolormesh(cells, cmap="YlOrRd", norm=scale, clim=(1, most), edgecolors="white", linewidth=1)
     for y, row in enumerate(cells):
         for x, cell in enumerate(row):
             if cell == cell and len(row) <= 16:
                 shade = image.norm(cell)
-                axes.text(
-                    x + 0.5, y + 0.5, f"{cell:.3g}", ha="center", va="center", color="white" if shade > 0.6 else "black"
-                )
+                text = f"{cell:.3g}" if cell < 1000 else f"{cell:,.0f}"
+                axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", color="white" if shade > 0.6 else "black")
     _names(axes.xaxis, chart.categories, shift=0.5, rotation=30, ha="right")
     _names(axes.yaxis, [series.name for series in chart.series], shift=0.5)
     axes.invert_yaxis()
     bar = axes.figure.colorbar(image, ax=axes, label=_literal(chart.axis), shrink=0.9)
+    bar.formatter, bar.minorformatter = (lambda value, _: f"{value:,.4g}"), ""
     bar.solids.set_rasterized(False)
     bar.solids.set_edgecolor("face")  # else the page shows between the colours
 

@@ -157,6 +157,16 @@ def test_ratios_that_are_nearly_one_look_alike() -> None:
     assert mesh.get_clim() == (1, 1.1)
 
 
+def test_one_large_ratio_does_not_hide_the_others() -> None:
+    """Where a machine is 1,183 times slower, another one that is 7 times slower does not have the shade of the best."""
+    pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")
+    series = tuple(Series(name, COLOURS["accent"], (value,)) for name, value in (("a", 1.0), ("b", 1183.0), ("c", 7.0)))
+    (axes, _) = _drawn(Chart(name="h", title="h", kind="heat", axis="ratio", categories=("n",), series=series)).axes
+    (mesh,) = axes.collections
+    assert mesh.norm(7) > 0.25
+    assert [text.get_text() for text in axes.texts] == ["1", "1,183", "7"]
+
+
 def test_names_with_control_characters_are_drawn_as_escapes(tmp_path: Path) -> None:
     """A name such as `a<ESC>[31m` is no mistake, and the font has no glyph for its escape character."""
     data = document()
