@@ -40,9 +40,12 @@ from tables.reduce import gcd, nonzero, product
 #: - FIRST_CYCLES: of the first tile's scan by itself. LAST_CYCLES, REWRITE_CYCLES: lower bounds on what the scan of the
 #:   last tile adds to a stream, after other tiles and right after the same tile.
 #: - USED: banks that the scans use. LOOSE: the same, of scans with a slice of the box in two rows.
-#: - LAST_COLUMNS: of the last run of the last tile's scan by itself.
+#: - LAST_COLUMNS: of the last run of the last tile's scan by itself. MAX_LAST_COLUMNS: the most of any scan.
+#: - CLOSED_LAST_CYCLES: a lower bound on what the last tile's scan adds to a stream in which no tile returns, if
+#:   another tensor's row was opened before.
 (CLOSED, MATCHES, SHARED_ROWS, MARKED, COLUMNS, MIN_COLUMNS, EXTRA_CYCLES, MAX_ROWS, MAX_CYCLES, FIRST_CYCLES,
- LAST_CYCLES, REWRITE_CYCLES, USED, LOOSE, LAST_COLUMNS) = range(15)  # fmt: skip
+ LAST_CYCLES, REWRITE_CYCLES, USED, LOOSE, LAST_COLUMNS, MAX_LAST_COLUMNS,
+ CLOSED_LAST_CYCLES) = range(17)  # fmt: skip
 
 
 @njit
@@ -54,9 +57,9 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
     tiles to the next (0 if there is only one). `rows`: rows that the tensor fills. Boxes that differ only in the
     outermost axes should follow each other: scans of the inner axes are then measured once.
 
-    Returns int[n, 15], with the columns above.
+    Returns int[n, 17], with the columns above.
     """
-    counts, parts = np.zeros((len(boxes), LAST_COLUMNS + 1), np.int64), no_parts()
+    counts, parts = np.zeros((len(boxes), CLOSED_LAST_CYCLES + 1), np.int64), no_parts()
     scan = box_scan(boxes[0], pitches, width)
     for i in range(len(boxes)):
         like, scan, last, unit = scan, box_scan(boxes[i], pitches, width), 0, dram.row_bytes
@@ -88,6 +91,9 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
         later, returned = _later_scan_cycles(of_last, last // dram.row_bytes, ends, dram)
         counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = alone, later if last else alone
         counts[i, REWRITE_CYCLES], counts[i, LAST_COLUMNS] = returned, of_last[FINAL]
+        longest = counts[i, MAX_LAST_COLUMNS]
+        closing = period(longest, dram) - last_run(longest, dram)  # of the scan before: it falls with its last columns
+        counts[i, CLOSED_LAST_CYCLES] = _single_scan_cycles(of_last, dram) + (closing if last else 0)
     return counts
 
 
@@ -180,6 +186,7 @@ def _count(steps: Ints, unit: int, first: Ints, stop: Ints, copies: int, shift: 
         if times[m]:
             scan, of_all = measured[m], copies * times[m]
             out[MAX_ROWS] = max(out[MAX_ROWS], scan[ROWS])
+            out[MAX_LAST_COLUMNS] = max(out[MAX_LAST_COLUMNS], scan[FINAL])
             out[MAX_CYCLES] = max(out[MAX_CYCLES], dram.tCCD * scan[TOUCHED] + miss * scan[ROWS])
             out[CLOSED] += of_all * scan[ROWS]
             out[COLUMNS] += of_all * scan[TOUCHED]

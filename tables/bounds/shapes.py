@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 from tables.bounds.passes import count_ordered
 from tables.bounds.positions import (
     CLOSED,
+    CLOSED_LAST_CYCLES,
     COLUMNS,
     EXTRA_CYCLES,
     FIRST_CYCLES,
@@ -98,7 +99,8 @@ class ShapeTable(NamedTuple):
       most.
     - `end_cycles`: cycles of the first scan; of outputs a lower bound on what the last write-out adds to the stream,
       unless the tile was read back. `rewrite_cycles`: the same bound if it was read back.
-    - `last_columns`: of the last run of the last tile's scan by itself.
+    - `closed_end_cycles`: a lower bound on what the last tile's scan adds to a stream in which no tile returns, if
+      another tensor's row was opened before. `last_columns`: of the last run of that scan by itself.
     - `max_scan_rows`, `max_scan_cycles`: upper bounds on the rows of one scan and on what it adds to a stream.
     """
 
@@ -119,6 +121,7 @@ class ShapeTable(NamedTuple):
     long_run_cycles: Ints
     end_cycles: Ints
     rewrite_cycles: Ints
+    closed_end_cycles: Ints
     last_columns: Ints
     max_scan_rows: Ints
     max_scan_cycles: Ints
@@ -190,6 +193,7 @@ def build_shape_table(
                 counts[:, EXTRA_CYCLES],
                 end,
                 counts[:, REWRITE_CYCLES],
+                counts[:, CLOSED_LAST_CYCLES],
                 counts[:, LAST_COLUMNS],
                 counts[:, MAX_ROWS],
                 counts[:, MAX_CYCLES],
@@ -205,7 +209,7 @@ def can_be_strided(shape: LayerShape, t: int) -> bool:
 
 def _counted(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], extents: Ints,
              strided: bool, is_over: Callable[[], bool]) -> Ints:  # fmt: skip
-    """Return int[n, 15]: the counts of `tables.bounds.positions` of tiles with `extents` int[n, 8]."""
+    """Return int[n, 17]: the counts of `tables.bounds.positions` of tiles with `extents` int[n, 8]."""
     strides, size = axis_strides(shape, t, axes, width)
     boxes = np.stack([extents[:, a] if strided else axis_box(shape, t, extents, a) for a in axes], axis=1)
     paces = [shape.stride[0 if a == P else 1] if strided and a in FILTER_OF else 1 for a in axes]

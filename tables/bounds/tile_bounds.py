@@ -253,7 +253,23 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
             load, largest = load + one, max(largest, one)
         port = port_cycles(layer.rates[f], max(load, largest * layer.rates[f, 2]), x.class_pes)
         busy = max(busy, start + port + end)
-    return int(busy)
+    return int(max(busy, _exposed_cycles(x, layer, steps)))
+
+
+@njit
+def _exposed_cycles(x: Record, layer: Record, steps: int) -> int:
+    """Return the cycles of the steps and of loads that nothing hides: a level with one slot that alone stores a tensor
+    loads while the array waits. Over a link that tensors share, such loads follow each other.
+    """
+    busy, exposed = 0, steps
+    for t in range(3):
+        at = x.buffers[t]
+        # Of the row buffer alone, else of a level with one slot alone.
+        is_bare = at == 1 if not x.in_pe[t] else not at and not layer.is_double[0]
+        if is_bare or (at == 2 and not x.in_pe[t] and not layer.is_double[1]):
+            busy = max(busy, steps + x.streams[t])
+            exposed += link_share(layer, t, x.streams[t])
+    return int(max(busy, exposed))
 
 
 @njit

@@ -63,6 +63,7 @@ SMALL_ROWS = attrs.evolve(
 ALL_MACHINES = {
     **MACHINES, "slow": SLOW, "two banks": with_dram(PIMArchitecture(), num_banks=2), "small rows": SMALL_ROWS,
     "one bank on a bus": PIMArchitecture(node_banks=1, shared_data_bus=True),
+    "slow on a bus": attrs.evolve(SLOW, shared_data_bus=True),
 }  # fmt: skip
 DRAWN = 10
 #: Of each layer on each machine, once.

@@ -226,7 +226,7 @@ class TileBounds:
         """
         cheapest_first = np.argsort(bounds, kind="stable")
         vectors, bounds = vectors[cheapest_first], bounds[cheapest_first]
-        if not self._is_affordable(vectors):
+        if not self._is_affordable(vectors, trial_bound):
             return None
         run = self._bound_tiles(trial_bound, vectors, margin)
         if run is None:
@@ -245,10 +245,18 @@ class TileBounds:
             self._enumerations.known = TileEnumeration(complete_to, vectors, lower_bounds, tiles)
         return self._enumerations.known if complete_to == reached else None
 
-    def _is_affordable(self, vectors: Ints) -> bool:
-        """Whether tiles of so many vectors are enumerated: bounds of tiles do not hold for uneven residency."""
+    def _is_affordable(self, vectors: Ints, trial_bound: int) -> bool:
+        """Whether tiles of so many vectors are enumerated: bounds of tiles do not hold for uneven residency, and where
+        only latency counts, close to that of the array's work, they say little.
+        """
         is_even = not self.spatial_bounds.arch.uneven_residency
-        return self.is_enabled and is_even and 0 < len(vectors) < self._enumerations.too_many / 2
+        is_close = not self.spatial_bounds.objective.weights[1] and trial_bound <= self._least_worth_bounding
+        return self.is_enabled and is_even and not is_close and 0 < len(vectors) < self._enumerations.too_many / 2
+
+    @property
+    def _least_worth_bounding(self) -> float:
+        """Return the trial bound from which on tiles are enumerated where only latency counts."""
+        return (self.spatial_bounds.lower_bound or 0) * (1 + self.parameters.busy_tiles)
 
     def _bound_tiles(self, trial_bound: int, vectors: Ints, margin: int) -> tuple[TileEnumeration, int | None] | None:
         """Enumerate the tiles of some vectors in turn; None if `is_over` says so.

@@ -16,7 +16,7 @@ from tables.nest import AXES, MACS
 
 #: Names of the columns looked up by tile shape: row activations, and what only time depends on.
 COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each", "acts_closed", "acts_closed_more")
-TIMED = ("columns_pass", "long", "end", "returned", "scan", "filled", "rows", "longest", "ending")
+TIMED = ("columns_pass", "long", "end", "returned", "scan", "filled", "rows", "longest", "ending", "reopened")
 
 
 class ShapeRows:
@@ -75,9 +75,12 @@ class ShapeRows:
         if not self.timed:
             return [nothing] * len(TIMED)
         rewrite, longest = (table.rewrite_cycles, nothing) if t is Tensor.O else (nothing, table.max_scan_cycles)
-        ending = endings(table, self.dram) if t is Tensor.O and self.v.restriction.is_shared(t) else nothing
+        ending = reopened = nothing
+        if t is Tensor.O and self.v.restriction.is_shared(t):
+            ending = endings(table, self.dram)
+            reopened = np.maximum(0, table.closed_end_cycles - table.end_cycles)
         scan = [table.min_scan_columns, self._filled_columns(t, table), table.max_scan_rows, longest]
-        return [table.columns, table.long_run_cycles, table.end_cycles, rewrite, *scan, ending]
+        return [table.columns, table.long_run_cycles, table.end_cycles, rewrite, *scan, ending, reopened]
 
     def _filled_columns(self, t: Tensor, table: ShapeTable) -> np.ndarray:
         """Return the columns that the bytes of a scan fill; zeros where t shares no link, and no bound needs them."""

@@ -91,7 +91,7 @@ class Streams:
         names = [f"{n}_{t.name}" for n in ("layout", "strided", *COUNTED, *TIMED)]
         layout, strided, *looked_up = self.b.lookup(keys, rows, names)
         counted, timed = looked_up[: len(COUNTED)], looked_up[len(COUNTED) :]
-        per_pass, long, end, returned, scan, filled, opened, longest, ending = timed
+        per_pass, long, end, returned, scan, filled, opened, longest, ending, reopened = timed
         self.scans.append(Scans(extents, is_box, layout, end, scan, filled, opened, longest))
         if can_be_strided(self.v.shape, t):
             self.shapes.grids_are_strided(t, is_box, strided)
@@ -107,6 +107,7 @@ class Streams:
             self._bound_cycles(t, is_box, per_pass, long, (end, returned), block_pass)
         if self.timed and t is Tensor.O:
             self._bound_ending(is_box, ending)
+            self._end_reopens_rows(is_box, end, reopened)
 
     def _max_activations(self, t: Tensor, limits: DramLimits) -> int:
         """Return the most activations of t that the limits on activations and on the stream's cycles allow."""
@@ -251,6 +252,12 @@ class Streams:
             self.b.imply([where], self.ending >= least)
         o = Tensor.O
         self.b.model.add(self.cycles[o] >= self.closed_cycles[o] + self.least_last_run + self.ending)
+
+    def _end_reopens_rows(self, is_box: Lit, end: Int, reopened: Int) -> None:
+        """O's last write-out opens all rows if its bank is used after the write-out before it (B22)."""
+        if not is_zero(reopened):
+            where = [is_box, self.banks.is_always_interrupted[Tensor.O], self.b.negated(self.is_spilled)]
+            self.b.imply(where, self.end_cycles[Tensor.O] >= end + reopened)
 
     def _bound_spills(self, spills: Spills, times: Int, columns: Int, cycles: Int) -> None:
         """The same for outputs that come back with the width of partial sums."""

@@ -146,6 +146,9 @@ class SearchParameters:
     bound_tiles: int = _number(30_000_000, positive)
     #: ... where only latency counts: fewer, for too many of the tiles that keep the array busy have the same bound.
     bound_tiles_latency: int = _number(4_000_000, positive)
+    #: ... and none up to this share above the bound of spatial mappings (B1), where all of them have that bound.
+    #: Measured: 27 of 60 s for ResNet-50's layer2.3.conv1 on upmem, whose first incumbent is within 0.02 %.
+    busy_tiles: float = _number(0.01, not_negative_real)
     #: ... for the bound of a layer that is not solved (bounds.layer_bound). Measured: of 23 parts of ResNet-50 on
     #: stacked-3d-4x4, 10,000 raise the bounds of 18 by 1 to 4 % in 0.06 s each, 100,000 of 22 in 0.12 s.
     layer_bound_tiles: int = _number(10_000, positive)

@@ -10,7 +10,7 @@ from cpsat_pim.base.dims import BUFFERS, IRRELEVANT, Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine, to_nest, to_shape
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable, build_shape_table
-from tables.counts.stream import ArrayTiming, dram_stream
+from tables.counts.stream import ArrayTiming, dram_stream, interruption
 from tables.counts.walk import StreamCounts
 from tables.dram import Dram, block_counts, last_run, period
 from tables.nest import MACS, Nest
@@ -160,6 +160,19 @@ def test_last_write_out_opens_a_row_that_no_other_tile_is_in() -> None:
     """
     table = build_shape_table(to_shape(ConvWorkload(K=256)), Tensor.O, 1, DRAM)
     assert [table.end_cycles[row_of(table, [k], 0)] for k in (64, 32)] == [29 + 16, 8]
+
+
+@settings(max_examples=300)
+@given(case=cases())
+def test_an_interrupted_last_write_out_is_bounded(case: Case) -> None:
+    """If another tensor of the bank is fetched by loops inside those that fetch O, O's last rows are opened anew."""
+    nest = storing(case, Tensor.O, GLOBAL_BUFFER=True, ROW_BUFFER=False)
+    nest = nest._replace(part=[0, 0, 0], bank_counts=(1, 1, 1))
+    dram = to_machine(case.arch).dram._replace(banks=1)
+    assume(interruption(nest, Tensor.O).always and nest.reuse(Tensor.O, 1) == 1)
+    table = build_table(case, nest, Tensor.O, dram)
+    row = row_held(table, nest, Tensor.O, Level.GLOBAL_BUFFER)
+    assert table.end_cycles[row] <= table.closed_end_cycles[row] <= dram_stream(nest, Tensor.O, dram).last_cycles
 
 
 def test_array_stalls_for_what_it_does_not_hide() -> None:
