@@ -133,12 +133,12 @@ def cuts_hold(name: str, cuts: Callable[[Solution], Iterable[HeldScans | Returni
         if subspace_of(mapping) is None or check_mapping(layer, arch, mapping):
             continue
         master, request = master_of(layer, arch, objective, tables, mapping), SolveRequest(objective=objective)
-        for solution in solve_master(master, request, threading.Event(), 60, first=True).solutions[:1]:
+        for solution in solve_master(master, request, threading.Event(), 600, first=True).solutions[:1]:
             for cut in cuts(solution):
                 made += cut.least.activations > 0
                 cut.add_to(master)
         hold_streams(master, layer, arch, mapping)
-        assert solve_master(master, request, threading.Event(), 60, first=True).solutions
+        assert solve_master(master, request, threading.Event(), 600, first=True).solutions
     assert made > 3
 
 
