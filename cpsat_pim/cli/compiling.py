@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cpsat_pim.cli.arguments import add_command, checked
-from cpsat_pim.cli.output import OK, InputError, check_outputs, read_input, write_file
+from cpsat_pim.cli.output import OK, InputError, check_outputs, print_text, read_input, write_file
 
 _count = checked(int, lambda n: n > 0, "must be a positive integer")
 _percent = checked(float, lambda x: 0 <= x <= 100, "must be a number from 0 to 100")
@@ -118,7 +118,7 @@ def compile_(arguments: argparse.Namespace) -> int:
     if not arguments.kernel.partition(".py:")[1]:
         on_host = read_input(lambda: host_plan(kernel, arguments.sizes, device))
     if on_host is not None:
-        print(format_host_plan(on_host))
+        print_text(format_host_plan(on_host))
         if arguments.json is not None:
             data = on_host.as_data()
             write_file(arguments.json, lambda path: write_json(data, path))
@@ -127,7 +127,7 @@ def compile_(arguments: argparse.Namespace) -> int:
         return _compile_chain(arguments, kernel, device)
     given = (kernel, arguments.sizes, device, arguments.channels, arguments.objective, arguments.pack)
     plan = read_input(lambda: compile_kernel(*given))
-    print(format_plan(plan))
+    print_text(format_plan(plan))
     source = {"kernel": arguments.kernel, "device": arguments.device}
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json({**plan.as_data(), "source": source}, path))
@@ -167,7 +167,7 @@ def _compile_chain(arguments: argparse.Namespace, kernel: Any, device: Any) -> i
         raise InputError(f"--html, --trace: expected a kernel of one statement ({several})")
     given = (kernel, arguments.sizes, device, arguments.channels, arguments.pack)
     plan = read_input(lambda: compile_chain(*given))
-    print(format_chain(plan))
+    print_text(format_chain(plan))
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json(plan.as_data(), path))
     return OK
@@ -202,7 +202,7 @@ def drafts(arguments: argparse.Namespace) -> int:
     channels = arguments.channels or target.channels
     if channels > target.channels:
         raise InputError(f"--channels: {target.device.name} has {target.channels}")
-    print(format_pruned(prune(drafts_of(contraction, target, channels), contraction, target, rules)))
+    print_text(format_pruned(prune(drafts_of(contraction, target, channels), contraction, target, rules)))
     return OK
 
 
@@ -221,7 +221,7 @@ def _dispatch(arguments: argparse.Namespace, kernel: Any, device: Any) -> int:
     found = read_input(
         lambda: dispatch(given["B"], given["K"], arguments.lengths, target, arguments.channels, arguments.within)
     )
-    print(format_dispatch(found))
+    print_text(format_dispatch(found))
     if arguments.dispatch is not None:
         write_file(arguments.dispatch, lambda path: write_json(found.as_data(), path))
     return OK
@@ -256,7 +256,7 @@ def llm(arguments: argparse.Namespace) -> int:
         request = Request(model, batch, arguments.lin, arguments.lout)
         generation = Generation(request, target)
         times = {system: read_input(partial(generation.seconds, system)) for system in PLACES[arguments.place]}
-        print(format_times(request, times))
+        print_text(format_times(request, times))
         data.append(as_data(request, device, times))
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json(data if len(data) > 1 else data[0], path))
@@ -283,8 +283,8 @@ def _llm_on_broadcast_device(arguments: argparse.Namespace, model: Any, device: 
     for batch in arguments.batch:
         generation = BroadcastGeneration(Request(model, batch, arguments.lin, arguments.lout), device)
         times = {system: read_input(partial(generation.seconds, system)) for system in SYSTEMS}
-        print(format_times(generation.request, times))
-        print(format_blocks(generation))
+        print_text(format_times(generation.request, times))
+        print_text(format_blocks(generation))
         data.append({**as_data(generation.request, device, times), **blocks_data(generation)})
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json(data if len(data) > 1 else data[0], path))
@@ -300,7 +300,7 @@ def _plan_model(arguments: argparse.Namespace, model: Any, target: Any) -> int:
     lengths = range(arguments.lin + 1, arguments.lin + arguments.lout)
     problem = read_input(lambda: problem_of(model, arguments.batch, lengths, target))
     decided = read_input(lambda: decide(problem, arguments.plan))
-    print(format_decision(problem, decided))
+    print_text(format_decision(problem, decided))
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json(as_data(problem, decided), path))
     return OK
@@ -314,5 +314,5 @@ def list_devices(arguments: argparse.Namespace) -> int:
         device = read_device(name)
         channels = device.system.channels
         checked_against = device.system.checked_against or "not checked against a simulator"
-        print(f"{name:24} {channels:4} channels of {device.cores:3} cores, {device.tick_ps} ps; {checked_against}")
+        print_text(f"{name:24} {channels:4} channels of {device.cores:3} cores, {device.tick_ps} ps; {checked_against}")
     return OK

@@ -14,6 +14,7 @@ from cpsat_pim.cli.output import (
     check_not_overwritten,
     check_outputs,
     note,
+    print_text,
     read_input,
     write_file,
     write_files,
@@ -142,7 +143,7 @@ def _simulate(case: "MappedLayer", arguments: argparse.Namespace, records: list[
     if stale:
         note(f"{name}: the file records other predictions for {', '.join(stale)}; was it edited?")
     if not wrong and not stale:
-        print(f"{name}: all exact figures are equal, simulated and predicted")
+        print_text(f"{name}: all exact figures are equal, simulated and predicted")
     return DISAGREEMENT if wrong or stale else OK
 
 
@@ -172,7 +173,7 @@ def write_dram_trace(arguments: argparse.Namespace) -> int:
     addresses = write_file(arguments.output, lambda path: _write_trace(case, path, arguments))
     if arguments.config is not None:
         write_file(arguments.config, lambda path: write_text(configuration(addresses), path))
-    print(f"addresses: {addresses}")
+    print_text(f"addresses: {addresses}")
     _print_expected(case, arguments.tensor)
     return OK
 
@@ -228,9 +229,9 @@ def _print_expected(case: "MappedLayer", tensor: str | None) -> None:
         counted["DRAM cycles, back to back,"] = stream_cycles(case.layer, arch, case.mapping)
     for what, counts in counted.items():
         if tensor is None:
-            print(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
+            print_text(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
         else:
-            print(f"{what} of {tensor}: {counts[Tensor[tensor]]}")
+            print_text(f"{what} of {tensor}: {counts[Tensor[tensor]]}")
     if case.arch.page_policy != "open":
         note(
             f"{case.arch.name} closes its rows after each scan, which a trace cannot express; "

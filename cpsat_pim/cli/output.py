@@ -1,13 +1,14 @@
 """What all commands share when they end: exit codes, error messages, output files, and closed pipes."""
 
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import UnsupportedOperation
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 PROGRAM = "cpsat_pim"
 
@@ -119,15 +120,24 @@ def note(text: str) -> None:
     A line; on a terminal that is too narrow for it, several that end between words.
     """
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    print(_fitted(f"{PROGRAM}: {shown}"), file=sys.stderr)
+    print(_fitted(f"{PROGRAM}: {shown}", sys.stderr, _INDENT), file=sys.stderr)
 
 
-def _fitted(line: str) -> str:
-    """Return a line for stderr, broken between words if that is a terminal."""
+def print_text(text: str) -> None:
+    """Print lines on stdout. On a terminal that is too narrow for one, it is several that end between words; they begin
+    below what stands behind the first one's label.
+    """
+    for line in text.split("\n"):
+        label = re.match(r"\S+(?: \S+)*  +(?=\S)", line)
+        print(_fitted(line, sys.stdout, " " * label.end() if label else _INDENT))
+
+
+def _fitted(line: str, stream: TextIO, indent: str) -> str:
+    """Return a line for a stream, broken between words if that is a terminal."""
     with suppress(OSError, ValueError):  # no terminal, or closed
-        width = os.get_terminal_size(sys.stderr.fileno()).columns
-        if len(line) > width > len(_INDENT):
-            return textwrap.fill(line, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
+        width = os.get_terminal_size(stream.fileno()).columns
+        if len(line) > width > len(indent):
+            return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return line
 
 

@@ -14,6 +14,7 @@ from cpsat_pim.cli.output import (
     InputError,
     check_outputs,
     note,
+    print_text,
     read_input,
     write_files,
 )
@@ -222,7 +223,7 @@ def _write(arguments: argparse.Namespace, text: str, document: dict[str, Any], c
             write_json(build_plan_timeline(costed.plan, costed.cost), path)
 
     write_files(
-        ("standard output", lambda _: print(text)),
+        ("standard output", lambda _: print_text(text)),
         (arguments.json, lambda path: write_json(document, path)),
         (arguments.html, write_page),
         (arguments.trace, write_trace),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cpsat_pim.cli.arguments import checked, cpus, names, seconds, share, weight
 from cpsat_pim.cli.arguments import jobs as jobs_number
-from cpsat_pim.cli.output import INTERRUPTED, NO_MAPPING, OK, InputError, note, read_input, write_files
+from cpsat_pim.cli.output import INTERRUPTED, NO_MAPPING, OK, InputError, note, print_text, read_input, write_files
 from cpsat_pim.cli.plan_baselines import read_starts
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def make_front(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray"
     front = read_input(lambda: solve_front(_request(arguments, graph, array), arguments.pareto))
     document = {"front": [plan_document(solved) for solved in front]}
     write_files(
-        ("standard output", lambda _: print(format_front(front))),
+        ("standard output", lambda _: print_text(format_front(front))),
         (arguments.json, lambda path: write_json(document, path)),
     )
     if any(solved.interrupted for solved in front):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, cpus, jobs, seconds
-from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, InputError, note, read_input, write_file
+from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, InputError, note, print_text, read_input, write_file
 from cpsat_pim.cli.reports import is_folder
 
 if TYPE_CHECKING:
@@ -162,8 +162,8 @@ def _parameters(text: str) -> dict[str, Any]:
 
 def _print_summary(name: str, path: Path, summary: "Summary") -> None:
     before, after = summary.before, summary.after
-    print(f"{name}: {after.total} jobs: {_tally_text(after)}; {before.done} were done before")
-    print(f"results are in {path}")
+    print_text(f"{name}: {after.total} jobs: {_tally_text(after)}; {before.done} were done before")
+    print_text(f"results are in {path}")
     if summary.outdated:
         note(f"{summary.outdated} had been solved by another version of this program; those solutions are not used")
     if after.failed:
@@ -196,7 +196,7 @@ def print_status(arguments: argparse.Namespace) -> int:
         for (plan,) in store.query("SELECT DISTINCT plan FROM points ORDER BY plan"):
             keys = [key for (key,) in store.query("SELECT DISTINCT job FROM uses WHERE plan = ?", plan)]
             (points,) = store.query("SELECT count(*) FROM points WHERE plan = ?", plan)[0]
-            print(f"{plan}: {points} points, {len(keys)} jobs: {_tally_text(store.tally(keys))}")
+            print_text(f"{plan}: {points} points, {len(keys)} jobs: {_tally_text(store.tally(keys))}")
         _print_times(store)
         _print_failures(store)
     return OK
@@ -206,13 +206,13 @@ def _print_times(store: "Store") -> None:
     """Print the duration of jobs, the jobs that run now, and the jobs that belong to no plan."""
     done, mean, worst = store.query("SELECT count(*), avg(seconds), max(gap) FROM jobs WHERE state = 'done'")[0]
     if done:
-        print(f"{done} done in the store: {mean:.1f} s each, largest gap {100 * (worst or 0):.3g} %")
+        print_text(f"{done} done in the store: {mean:.1f} s each, largest gap {100 * (worst or 0):.3g} %")
     running = len(store.running())
     if running:
-        print(f"{running} being solved now")
+        print_text(f"{running} being solved now")
     unused = store.query("SELECT count(*) FROM jobs WHERE state = 'done' AND key NOT IN (SELECT job FROM uses)")[0][0]
     if unused:
-        print(
+        print_text(
             f"{unused} done for no current plan: their points were removed, "
             "or another version of this program solved them"
         )
@@ -225,9 +225,9 @@ def _print_failures(store: "Store") -> None:
         " WHERE state = 'failed' GROUP BY reason ORDER BY 2 DESC, 1"
     )
     for reason, count, example in rows[:_FAILURES_SHOWN]:
-        print(f"failed: {count} x {reason} ({example}{', ...' if count > 1 else ''})")
+        print_text(f"failed: {count} x {reason} ({example}{', ...' if count > 1 else ''})")
     if len(rows) > _FAILURES_SHOWN:
-        print(f"failed: {len(rows) - _FAILURES_SHOWN} more reasons (column `reason` of the export)")
+        print_text(f"failed: {len(rows) - _FAILURES_SHOWN} more reasons (column `reason` of the export)")
 
 
 def export_store(arguments: argparse.Namespace) -> int:
@@ -305,7 +305,7 @@ def merge_stores(arguments: argparse.Namespace) -> int:
     with Store(into) as store:
         for other in others:
             store.merge(other)
-            print(f"{other}: merged into {into}")
+            print_text(f"{other}: merged into {into}")
     return OK
 
 

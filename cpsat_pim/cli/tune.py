@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, jobs, seconds
-from cpsat_pim.cli.output import NO_MAPPING, OK, InputError, check_outputs, note, read_input, write_files
+from cpsat_pim.cli.output import NO_MAPPING, OK, InputError, check_outputs, note, print_text, read_input, write_files
 
 if TYPE_CHECKING:
     from cpsat_pim.study.sweep.engine import Engine
@@ -150,7 +150,7 @@ def _write(arguments: argparse.Namespace, tuned: "Tuned") -> None:
         write_text(render_tuned(tuned), path)
 
     write_files(
-        ("standard output", lambda _: print(format_tuned(tuned))),
+        ("standard output", lambda _: print_text(format_tuned(tuned))),
         (arguments.csv, write_table),
         (arguments.json, lambda path: write_json(tuned_document(tuned), path)),
         (arguments.html, write_page),

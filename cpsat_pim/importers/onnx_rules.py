@@ -199,6 +199,32 @@ def _halved(call: Call) -> Shapes:
     return [(*shape[:-1], shape[-1] // 2)]
 
 
+def _position_bias(call: Call) -> Shapes:
+    """A bias for each head, query and key, from a table with a column per head."""
+    lengths = [call.number(1), call.number(2)]
+    return [None if None in lengths else (1, call.shape(0)[1], *(int(length or 0) for length in lengths))]
+
+
+def _without_padding(call: Call) -> Shapes:
+    """As many rows as there are at most, and where they were."""
+    batch, rows, width = call.shape(0)
+    return [(batch * rows, width), (batch, rows), (batch + 1,), (1,)]
+
+
+def _sliding(call: Call) -> Shapes:
+    """Windows along an axis, each along a new last one."""
+    shape, size = call.shape(0), int(call.given["size"])
+    axis = int(call.given.get("dim", -1)) % len(shape)
+    count = (shape[axis] - size) // int(call.given.get("step", 1)) + 1
+    return [(*shape[:axis], count, *shape[axis + 1 :], size)]
+
+
+def _expanded(call: Call) -> Shapes:
+    shape, axis = call.shape(0), call.number(1)
+    position = None if axis is None else axis % (len(shape) + 1)
+    return [None if position is None else (*shape[:position], 1, *shape[position:])]
+
+
 def _reshaped(call: Call) -> Shapes:
     """The sizes are an attribute: 0 keeps a size, -1 is what is left."""
     data, sizes = call.shape(0), list(call.given["shape"])
@@ -266,6 +292,14 @@ _VENDOR: dict[str, Rule] = {
     "QLinearConcat": Rule(_joined, like=(2,)),
     "QLinearReduceMean": Rule(_as("ReduceMean", 0)),
     "MulInteger": Rule(_as("Mul", 0, 2)),
+    "RelativePositionBias": Rule(_position_bias),
+    "RemovePadding": Rule(_without_padding),
+    "RestorePadding": Rule(lambda call: [(*call.shape(1), call.shape(0)[-1])]),
+    "UnfoldTensor": Rule(_sliding),
+    "ExpandDims": Rule(_expanded),
+    "GridSample": Rule(lambda call: [(*call.shape(0)[:2], *call.shape(1)[1:-1])]),
+    "ReduceSumInteger": Rule(_as("ReduceSum", 0), like=(), elements=TensorProto.INT32),
+    **dict.fromkeys(("ComplexMul", "ComplexMulConj"), Rule(_as("Mul", 0, 1))),
     "GatherBlockQuantized": Rule(_gathered, like=(2,)),
     **{kind: Rule(attention_shapes, like=(3,) if kind == "QAttention" else (0,)) for kind in ATTENTIONS},
 }  # fmt: skip

@@ -341,3 +341,24 @@ def test_mistakes_between_fields_are_told_beside_others(write):
     path = write("version: 1\nextends: default\nclok: 1\nhierarchy: {ROW_BUFFER: {row_buffer_size: 1000}}\n")
     with pytest.raises(ValueError, match=r"row_buffer_size: must be a multiple of the column width 32 B \(got 1000\)"):
         read_arch(path)
+
+
+def test_clock_that_cannot_be_read_is_told_once(write):
+    """Times in seconds need it, but are no mistakes of their own."""
+    path = write("version: 1\nextends: hbm-pim\nclock: fast\ndram_timings: {RL: 20 ns, WL: 3 parsecs}\n")
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_arch(path)
+    clock, latency = str(caught.value).splitlines()
+    assert "clock: must be" in clock
+    assert "dram_timings.WL: has the unknown unit 'parsecs'" in latency
+
+
+def test_missing_levels_are_told_beside_others(write):
+    """Rules between levels need all four."""
+    level = "{name: a, entries: 8, word_bytes: 3}"
+    path = write(f"version: 1\nclok: 1\ndram_timings: {{tRC: 1}}\nhierarchy: [{level}, {level}]\n")
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_arch(path)
+    text = str(caught.value)
+    assert "clok: unknown key" in text
+    assert "hierarchy: must have 4 levels (PE, global buffer, row buffer, DRAM) (got a, a)" in text

@@ -1,11 +1,11 @@
-"""Messages on stderr."""
+"""Messages on stderr, lines on stdout."""
 
 import os
 import sys
 
 import pytest
 
-from cpsat_pim.cli.output import note
+from cpsat_pim.cli.output import note, print_text
 
 termios = pytest.importorskip("termios")  # not on Windows
 
@@ -31,3 +31,26 @@ def test_message_in_a_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> No
     """Programs read it."""
     note(_MESSAGE)
     assert capsys.readouterr().err == f"cpsat_pim: {_MESSAGE}\n"
+
+
+def test_line_on_a_narrow_terminal_goes_on_below_its_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A label keeps its column for itself; in a file the line stays one."""
+    text = "time     0.082 us (the best of 869,734 mappings)\nenergy   13 uJ"
+    print_text(text)
+    assert capsys.readouterr().out == text + "\n"
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 30))
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        print_text(text)
+        terminal.flush()
+        shown = os.read(ours, 10_000).decode()
+        monkeypatch.undo()
+    os.close(ours)
+    assert shown.splitlines() == [
+        "time     0.082 us (the best of",
+        "         869,734 mappings)",
+        "energy   13 uJ",
+    ]

@@ -161,3 +161,25 @@ def test_square_of_what_a_mean_was_taken_from_is_no_product_of_two(save):
     ]
     file = save(nodes, [value("x", 6, 8)], [integers("last", -1), weight("w", 8, 4)])
     assert layers(imported(file)) == layer("fc", P=6, C=8, K=4)
+
+
+@pytest.mark.parametrize(
+    ("operators", "channels"),
+    [
+        ([vendor("RelativePositionBias", "t three three", "b", max_distance=8), node("Add", "b x", "y")], 3),
+        ([vendor("UnfoldTensor", "x", "y", dim=1, size=2, step=3)], 2),
+        ([vendor("ExpandDims", "x one", "y")], 3),
+        ([vendor("ComplexMul", "x x", "y")], 3),
+        ([vendor("ReduceSumInteger", "n", "s", axes=[1], keepdims=0), node("Cast", "s", "y", to=1)], 3),
+        ([vendor("GridSample", "x g", "y")], 5),
+        ([vendor("RemovePadding", "r l", "p", "o"), vendor("RestorePadding", "p o", "y")], 7),
+    ],
+)
+def test_operators_of_onnxruntime_that_only_move_keep_their_shape(save, operators, channels):
+    """The product behind one knows its channels."""
+    inputs = [value("x", 1, 6, 3, 3), value("g", 1, 4, 5, 2), value("r", 2, 5, 7)]
+    inputs += [helper.make_tensor_value_info("l", TensorProto.INT32, [2])]
+    inputs += [helper.make_tensor_value_info("n", TensorProto.INT8, [2, 6, 3])]
+    constants = [integers("three", 3), integers("one", 1), weight("t", 32, 6), weight("w", channels, 2)]
+    network = imported(save([*operators, node("MatMul", "y w", "fc")], inputs, constants))
+    assert [shape.C for shape in layers(network).values()] == [channels]

@@ -183,6 +183,10 @@ def _no_mistakes(values: dict[str, Any]) -> Iterable[Mistake]:
     return ()
 
 
+#: Cycles per second where a machine's clock cannot be read: its times in ns come to as many cycles.
+_STAND_IN = Fraction(10**9)
+
+
 @frozen(kw_only=True, eq=False)
 class Record:
     """A mapping with known keys, and keys that match a pattern. `is_open` accepts and ignores all other keys.
@@ -238,6 +242,8 @@ class Record:
             if value is not WRONG:
                 values[name] = value
                 scales |= {scale: Fraction(value)} if scale and value else {}
+            elif scale:  # one mistake: other fields are read by a scale that is as good as any
+                scales = {scale: _STAND_IN, **scales}
         return values
 
     def _field(self, name: str) -> Field | None:
@@ -286,16 +292,28 @@ def _problems_between(build: Callable[..., Any], values: Mapping[str, Any], give
     if not (isinstance(build, type) and attrs.has(build) and hasattr(build, "_problems")):
         return []
     partial: Any = build.__new__(build)
+    found: list[str] = []
     for attribute in attrs.fields(build):
         if attribute.name in values and not _holds_wrong(values[attribute.name]):
-            object.__setattr__(partial, attribute.name, values[attribute.name])
+            try:
+                _set(partial, attribute, values[attribute.name])
+            except ValueError as error:
+                found += str(error).splitlines()
         elif attribute.name not in given and attribute.default is not attrs.NOTHING:
             object.__setattr__(partial, attribute.name, _default_of(attribute))
-    found: list[str] = []
     with suppress(AttributeError):
         for line in partial._problems():
             found.append(line if line.startswith(build.__name__) else f"{build.__name__}.{line}")
     return found
+
+
+def _set(partial: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
+    """Give an object a value as its constructor would: converted, and not before it is valid."""
+    convert: Any = attribute.converter
+    value = convert(value) if convert else value
+    if attribute.validator:
+        attribute.validator(partial, attribute, value)
+    object.__setattr__(partial, attribute.name, value)
 
 
 def _holds_wrong(value: Any) -> bool:
