@@ -71,7 +71,7 @@ def main() -> int:
             stopped = not has_solved(plan, store, arguments.jobs)
         rows = store.rows(ROWS, plan.name)
         print_summary(rows)
-        failed = bool(store.query("SELECT 1 FROM results WHERE plan = ? AND state = 'failed'", plan.name))
+        failed = bool(store.query("SELECT 1 FROM results WHERE plan = ? AND failure != 'unfit'", plan.name))
     if arguments.against:
         with Store(arguments.against, readonly=True) as other:
             failed |= has_contradictions(different(rows), other.rows(KNOWN))
@@ -257,12 +257,14 @@ def percentile_95(values: list[float]) -> float:
 def print_whole(rows: list[Row]) -> None:
     """The whole in words: what is proven, what is left, and how well it was predicted."""
     done = [row for row in rows if row["state"] == "done"]
-    failed = [row for row in rows if row["state"] == "failed"]
+    unfit = sum(row["failure"] == "unfit" for row in rows)
+    failed = [row for row in rows if row["state"] == "failed" and row["failure"] != "unfit"]
     wrong = sum(row["failure"] == "disagreement" for row in failed)
     proven = sum(row["status"] in PROVEN for row in done)
     print(f"proven {proven} of {len(done)} solved layers ({100 * proven / max(1, len(done)):.2f} %)", end="")
     print(f", {sum(row['cpu'] <= PROMISED for row in done if row['status'] in PROVEN)} of them", end=" ")
-    print(f"in at most {PROMISED} s of the CPU; {len(failed)} failed, {len(rows) - len(done) - len(failed)} open")
+    left = len(rows) - len(done) - len(failed) - unfit
+    print(f"in at most {PROMISED} s of the CPU; {len(failed)} failed, {unfit} fit no node, {left} open")
     off = known(done, "off")
     if off:
         print(f"exact figures differ from the simulated ones in {wrong} layers; the latency is off by", end=" ")

@@ -17,6 +17,7 @@ from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.mapper.result.layer import Predicted
+from cpsat_pim.mapper.search.completion import Completion
 from cpsat_pim.mapper.search.constructed import constructed_mappings
 from cpsat_pim.mapper.search.descent import Descent
 from cpsat_pim.mapper.search.ranking import (
@@ -145,7 +146,8 @@ def _build_tables(state: SearchState) -> dict[BankCounts, list[ShapeTable]]:
 
 def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnProgress) -> None:
     """Search some subspaces in turns until the time is up or none is open."""
-    built, has_descended = state.cutoff, not any(search.restriction.shared_parts for search in searches)
+    built, is_shared = state.cutoff, any(search.restriction.shared_parts for search in searches)
+    descended: Completion | None = None
     deadline = state.seconds + _seconds_without_incumbent(state)
     while not state.is_over and (search := _next(searches)):
         if state.seconds > deadline:
@@ -155,9 +157,10 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
             state.turn_ends = _turn_ends(search, searches)
             search.step(state.turn_ends, _least_of_others(search, searches))
             state.turn_ends = math.inf
-        if state.is_hard and not has_descended and _is_far(state, searches):
-            has_descended = True
-            _descend(state, state.parameters.descent_hard)
+        if is_shared and state.is_hard and state.incumbent is not descended and _is_far(state, searches):
+            parameters = state.parameters
+            _descend(state, parameters.descent_again if descended else parameters.descent_hard)
+            descended = state.incumbent
         on_progress(_progress(state, searches))
     if any(search.is_open for search in searches):
         _construct_mapping(state)

@@ -109,7 +109,7 @@ class SubspaceSearch:
         if master is None:
             return
         self.master = None
-        result = self.state.solve(master, until, math.inf if self.state.is_hard else self.parameters.solve_work)
+        result = self.state.solve(master, until, math.inf if self.state.is_hard else self._solve_work)
         self.trial_bounds.adapt(result)
         if result.status == cp_model.INFEASIBLE:
             self._raise_lower_bound(master.trial_bound + 1)
@@ -123,6 +123,12 @@ class SubspaceSearch:
             self.master = master if is_open and result.work <= self.parameters.heavy_work else None
         elif result.solutions and not master.v.any_split:
             self.state.complete(result.solutions[0], 0)
+
+    @property
+    def _solve_work(self) -> float:
+        """The most work of one solve while the layer is not hard."""
+        parameters = self.parameters
+        return parameters.solve_work_in_banks if self.restriction.shared_parts else parameters.solve_work
 
     def _raise_lower_bound(self, bound: int) -> None:
         self.lower_bound = max(self.lower_bound or 0, bound)

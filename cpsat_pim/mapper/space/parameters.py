@@ -81,6 +81,8 @@ class SearchParameters:
     hard_parts: int = _number(16, positive)
     #: Most work of one solve of a layer that is not hard; a solve that needs more makes the layer hard.
     solve_work: float = _number(6.0, _above_zero)
+    #: ... and where tensors share a bank, as the first cutoffs are high: what was found by then lowers the next one.
+    solve_work_in_banks: float = _number(0.5, _above_zero)
     #: By so many tiles more a hard layer's trial bound rises at first. Measured on fc6 with tiny buffers: a fixed
     #: thousand took many solves of next to no work each, hence the two rules below.
     tiles_per_trial: int = _number(1000, positive)
@@ -198,6 +200,9 @@ class SearchParameters:
     #: incumbent. Measured: Darknet-53's stage5.down on hbm-pim, for latency, keeps 26 % in place of 46 after 60 s,
     descent_first: int = _number(100, not_negative)
     descent_hard: int = _number(2000, not_negative)
+    #: ... of each later incumbent of a hard layer. Measured: of ResNet-50's layer2.0.conv1 on hbm-pim, blended, 2,000
+    #: of the first one found nothing below 10.09 million; a few hundred of a later one led from 9.08 to 8.63 million.
+    descent_again: int = _number(300, not_negative)
     #: shares of the time limit for each of the two, and the gap below which the second one is left out.
     descent_share: float = _number(0.1, share)
     descent_gap: float = _number(0.05, share)
