@@ -23,9 +23,14 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def document_rows(document: Row) -> list[Row]:
     """Return a row for each layer of a document, with the columns of network, machine and objective in front."""
     arch, objective = document["arch"], document["objective"]
-    machine = {"arch": arch["name"], "nodes": arch["vault_count"] * arch["pu_count"], "clock_hz": arch.get("clock")}
+    machine = {"arch": arch["name"], **machine_columns(arch)}
     head = {"network": document["network"], **machine, "objective": objective["kind"]}
     return [head | entry_row(entry) for entry in document["layers"]]
+
+
+def machine_columns(arch: Row) -> Row:
+    """Return the columns of a machine: its nodes, of which a mapping uses one, and their clock."""
+    return {"nodes": arch["vault_count"] * arch["pu_count"], "clock_hz": arch.get("clock")}
 
 
 def entry_row(entry: Row) -> Row:

@@ -10,7 +10,7 @@ from cpsat_pim.base.extras import import_extra
 from cpsat_pim.base.files import file_stem, replacing, replacing_bytes, write_json
 from cpsat_pim.evaluate.performance import performance_of
 from cpsat_pim.mapper.result.document import build_document, useful_macs
-from cpsat_pim.report.csvfile import NO_ANSWER, PERFORMANCE, answer_columns, shape_columns, write_csv
+from cpsat_pim.report.csvfile import NO_ANSWER, PERFORMANCE, answer_columns, machine_columns, shape_columns, write_csv
 from cpsat_pim.study.sweep.job import Failure
 from cpsat_pim.study.sweep.store import Store
 
@@ -70,7 +70,7 @@ def layer_rows(store: Store) -> list[Row]:
         row["shape"] = shape_columns(shape) | {"macs": useful_macs(shape)}
         entry = json.loads(answer) if answer else None
         zeros = entry and entry["shape"].get("zeros")
-        row |= {"clock_hz": arch.get("clock"), **(answer_columns(entry) if entry else NO_ANSWER)}
+        row |= {**machine_columns(arch), **(answer_columns(entry) if entry else NO_ANSWER)}
         rows.append(row | {"zeros": json.dumps(zeros, separators=(",", ":")) if zeros else None})
     return _widened(rows)
 
@@ -88,7 +88,7 @@ def network_rows(store: Store) -> list[Row]:
         cycles, energy = row["latency_cycles"], row["energy_fj"]
         found = None if cycles is None else performance_of(arch, cycles, energy, macs)
         figures = found.to_dict() if found else dict.fromkeys(PERFORMANCE)
-        rows.append(row | {"macs": macs, "clock_hz": arch.get("clock"), **figures})
+        rows.append(row | {"macs": macs, **machine_columns(arch), **figures})
     return _widened(rows)
 
 

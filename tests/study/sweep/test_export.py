@@ -56,6 +56,17 @@ def store(plan: Path) -> Iterator[Store]:
         yield store
 
 
+def test_rows_tell_of_how_many_nodes_their_figures_are_one(write_plan: WritePlan) -> None:
+    """The machine of the plan has 2 x 3 nodes; a row's figures are of one."""
+    path = write_plan(
+        text="base: {network: net.yaml, layers: a, arch.vault_count: 2, arch.pu_count: 3}\nlist: [{seed: 1}]\n"
+    )
+    (path.parent / "net.yaml").write_text(NETWORK)
+    with Store(path.with_suffix(".sqlite")) as store:
+        run_sweep(read_plan(path), store, solve)
+        assert [row["nodes"] for row in (*layer_rows(store), *network_rows(store))] == [6, 6]
+
+
 def test_layers_are_rows_with_settings_and_shapes_as_columns(store: Store) -> None:
     """Five of them: three and two; the failed one has its reason and no figures."""
     rows = layer_rows(store)
