@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx
 from attrs import field, frozen
+from onnx import TensorProto
 
 from cpsat_pim.importers.builder import Operand, Parts
 from cpsat_pim.importers.onnx_attention import FORMS, check_heads
@@ -113,8 +114,30 @@ def _matmul(product: Product, left: int = 0, right: int = 1) -> Parts:
     """Add any matrix product; attributes may transpose its factors."""
     builder = product.tensors.builder
     ours, theirs = factors(product.call, left, right)
-    result = builder.matmul(product.name, product.operand(left, ours), product.operand(right, theirs))
+    narrow = _stored_width(product.tensors, product.node.input[right])
+    result = builder.matmul(product.name, product.operand(left, ours), product.operand(right, theirs), narrow)
     return builder.merge(result, product.others(left, right))
+
+
+#: Bits of the types of elements that are narrower than a byte; older releases of ONNX lack some.
+_BITS = {
+    getattr(TensorProto, name): bits
+    for name, bits in (("INT4", 4), ("UINT4", 4), ("FLOAT4E2M1", 4), ("INT2", 2), ("UINT2", 2))
+    if hasattr(TensorProto, name)
+}
+
+#: Operators that leave the elements of a weight as they are, apart from their order and type.
+_REORDERING = ("Cast", "Identity", "Reshape", "Transpose", "DequantizeLinear")
+
+
+def _stored_width(tensors: Tensors, name: str) -> Fraction | None:
+    """Return the bytes of a constant's element as it is stored, before it is dequantised, if these are less than 1."""
+    writer = tensors.writers.get(name)
+    while writer is not None and writer.op_type in _REORDERING:
+        name = writer.input[0]
+        writer = tensors.writers.get(name)
+    bits = _BITS.get(tensors.shapes.elements(name))
+    return Fraction(bits, 8) if bits and not tensors.origin(name) else None
 
 
 def _packed_matmul(product: Product, outputs: str = "N", weight: int = 1, name: str | None = None) -> Parts:

@@ -93,6 +93,10 @@ class OnnxShapes:
         """Return the sizes of a tensor, None if they are not known."""
         return _sizes(self._types.get(name))
 
+    def elements(self, name: str) -> int:
+        """Return the type of a tensor's elements, 0 if it is not known."""
+        return self._types[name].tensor_type.elem_type if name in self._types else 0
+
     def forget(self, name: str) -> None:
         """Forget the value of a tensor, not its type."""
         self._values.pop(name, None)
@@ -185,7 +189,7 @@ class OnnxShapes:
             given={attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute},
             inputs=[self.sizes(name) for name in node.input],
             values=[self.value(name) for name in node.input],
-            elements=[self._types[name].tensor_type.elem_type if name in self._types else 0 for name in node.input],
+            elements=[self.elements(name) for name in node.input],
         )
 
     def _fold(self, node: onnx.NodeProto) -> None:

@@ -183,3 +183,16 @@ def test_operators_of_onnxruntime_that_only_move_keep_their_shape(save, operator
     constants = [integers("three", 3), integers("one", 1), weight("t", 32, 6), weight("w", channels, 2)]
     network = imported(save([*operators, node("MatMul", "y w", "fc")], inputs, constants))
     assert [shape.C for shape in layers(network).values()] == [channels]
+
+
+@pytest.mark.parametrize(("kind", "width"), [("INT4", Fraction(1, 2)), ("UINT4", Fraction(1, 2)), ("INT8", 1)])
+def test_weights_that_are_dequantised_keep_their_width_below_a_byte(save, kind, width):
+    """As many rows of 8 as there are outputs, in blocks of 4 with a scale each, turned."""
+    nodes = [
+        node("DequantizeLinear", "q s", "d", axis=1, block_size=4),
+        node("Transpose", "d", "t"),
+        node("MatMul", "x t", "fc"),
+    ]
+    stored = of_type(getattr(TensorProto, kind), "q", 5, 8)
+    network = imported(save(nodes, [value("x", 3, 8)], [stored, weight("s", 5, 2)], opset=21))
+    assert layers(network) == layer("fc", P=3, C=8, K=5, weight_bytes=width)
