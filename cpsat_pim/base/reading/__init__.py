@@ -1,9 +1,9 @@
 """Read the files that users write: YAML with positions, values with units, and all mistakes of a file at once.
 
-
 `fields` describes what a file may hold; the same description reads files and gives the JSON Schemas for editors.
 """
 
+from cpsat_pim.base.reading.classes import fields_of, kind_of, record_of
 from cpsat_pim.base.reading.fields import (
     Data,
     Either,
@@ -12,9 +12,6 @@ from cpsat_pim.base.reading.fields import (
     Record,
     Table,
     Value,
-    fields_of,
-    kind_of,
-    record_of,
     table_of,
 )
 from cpsat_pim.base.reading.file_kind import SUFFIXES, VERSION, FileKind

@@ -1,8 +1,4 @@
-"""What a file may contain: kinds of values, which read YAML nodes and return their JSON Schema.
-
-The kinds of a frozen class come from its attrs fields. The type says how a value is built, the validator (a `Rule`)
-what it must satisfy, and the metadata its unit. A new field of such a class is therefore read and part of the schema.
-"""
+"""What a file may contain: kinds of values, which read YAML nodes and return their JSON Schema."""
 
 import inspect
 import re
@@ -10,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import IntEnum
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import attrs
@@ -340,42 +335,3 @@ def table_of(keys: Iterable[IntEnum], kind: Kind | Callable[[IntEnum], Kind], re
         fields={name: Field(kind=kinds[name], required=required) for name in members},  # type: ignore[arg-type]
         build=lambda **values: {members[name]: value for name, value in values.items()},
     )
-
-
-# --- Classes ---------------------------------------------------------------------------------------------------------
-
-
-@cache
-def record_of(kind: type) -> Record:
-    """Return the record of a frozen class."""
-    return Record(fields=fields_of(kind), build=kind, doc=_doc(kind))
-
-
-def fields_of(kind: Any, names: Iterable[str] | None = None) -> dict[str, Field]:
-    """Return the fields of a frozen class by name, all or those of `names`."""
-    attributes = attrs.fields_dict(kind)
-    return {name: _field_of(attributes[name]) for name in names or attributes}
-
-
-def _field_of(attribute: Any) -> Field:
-    has_default = attribute.default is not attrs.NOTHING
-    plain = None if not has_default or isinstance(attribute.default, attrs.Factory) else attribute.default  # type: ignore[arg-type]
-    scale = attribute.metadata.get("scale")
-    return Field(kind=kind_of(attribute), required=not has_default, scale=scale, default=plain)
-
-
-def kind_of(attribute: Any) -> Kind:
-    """Return the kind of value that an attrs field takes."""
-    own: Kind | None = attribute.metadata.get("kind")
-    if own:
-        return own
-    if attrs.has(attribute.type):
-        return record_of(attribute.type)
-    rule = attribute.validator if isinstance(attribute.validator, Rule) else ANYTHING
-    return Value(rule, attribute.metadata.get("units", ()))
-
-
-def _doc(kind: type) -> str:
-    """Return the docstring of a class as one line, without its Raises section."""
-    text = inspect.getdoc(kind) or ""
-    return " ".join(text.partition("Raises:")[0].split())
