@@ -42,6 +42,13 @@ def test_tied_problem_costs_what_a_solve_of_its_own_says(costs):
     assert costs.cost(FREE).value == optimum().cost <= found.value
 
 
+def test_solve_waits_for_no_bound_of_tiles(monkeypatch):
+    """Such bounds take longer than the time that a search may have left. Without one the solve proves the same."""
+    monkeypatch.setattr("cpsat_pim.planner.nodes.bounds.tile_lower_bound", lambda *given: pytest.fail("was computed"))
+    found = NodeCosts(ARCH, LATENCY).solve(FREE)
+    assert found.value == found.least == optimum().cost
+
+
 def test_solve_ends_where_nothing_is_of_use():
     """Nothing costs less than one cycle more than the bound, so there is no mapping, but a higher bound."""
     layer = ConvWorkload(C=64, K=55, N=4)  # of which the bound is not the optimum

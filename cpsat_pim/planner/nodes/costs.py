@@ -127,7 +127,8 @@ class NodeCosts:
         return self._raise(problem, known, self._bounds.tiles(problem.relaxation), is_refined=True)
 
     def _raise(self, problem: NodeProblem, known: NodeCost, least: int | None, is_refined: bool) -> NodeCost | None:
-        found = None if least is None else NodeCost(least=max(known.least, least), is_refined=is_refined)
+        bound = known.least if least is None else max(known.least, least)
+        found = None if least is None else evolve(known, least=bound, is_spatial=True, is_refined=is_refined)
         self._known[problem] = found
         return found
 
@@ -157,16 +158,16 @@ class NodeCosts:
         """
         below = {}
         for problem in problems:
-            known = self.refine(problem)
+            known = self.cost(problem)
             if known is not None and not known.is_proven:
                 below[problem] = self._useful_below(known, slack, (useful or {}).get(problem, HIGHEST))
         relaxed = {problem.relaxation: below[problem] for problem in sorted(below, key=lambda p: below[p])}
         relaxed_until = self._leaving(len(below), until)
-        self._run([(p, limit) for p, limit in relaxed.items() if self._is_open(p, limit)], relaxed_until)
+        self._run([(p, limit) for p, limit in relaxed.items() if not self._is_closed(p, limit)], relaxed_until)
         for problem in dict.fromkeys(tied for one in relaxed for tied in self._tied[one]):
             self._transfer(problem)
         ready = [p for p in below if not p.is_free and self._is_worth_a_solve(p, below[p])]
-        self._run([(p, below[p]) for p in ready if self._is_open(p, below[p])], until)
+        self._run([(p, below[p]) for p in ready if not self._is_closed(p, below[p])], until)
 
     def _leaving(self, problems: int, until: float) -> float:
         """Return when a first pass ends: it leaves so many solves a little time, at most half of all."""
@@ -191,10 +192,6 @@ class NodeCosts:
         if known.value is None or relaxed.value is None:
             return known.value is None and (relaxed.value is not None or not relaxed.seconds)  # 0: there was no time
         return known.value - relaxed.value > relaxed.gap
-
-    def _is_open(self, problem: NodeProblem, below: int) -> bool:
-        self.refine(problem)
-        return not self._is_closed(problem, below)
 
     def _run(self, wanted: Sequence[tuple[NodeProblem, int]], until: float) -> None:
         """Give problems to the mapper, with the value that a useful mapping stays below."""
@@ -252,7 +249,6 @@ class NodeCosts:
         return evolve(
             known,
             least=max(known.least, least),
-            is_refined=True,
             value=int(self.objective.value(figures.latency_cycles, figures.energy_fj)),
             latency_cycles=figures.latency_cycles,
             energy_fj=figures.energy_fj,

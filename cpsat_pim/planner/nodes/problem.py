@@ -91,7 +91,16 @@ class NodeCost:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain data."""
-        keys = ("least", "value", "latency_cycles", "energy_fj", "least_energy_fj", "seconds")
+        keys = (
+            "least",
+            "is_spatial",
+            "is_refined",
+            "value",
+            "latency_cycles",
+            "energy_fj",
+            "least_energy_fj",
+            "seconds",
+        )
         return {key: getattr(self, key) for key in keys} | {"mapping": self.mapping and self.mapping.to_dict()}
 
     @classmethod
