@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.mapping.mapping import Mapping
@@ -91,17 +91,7 @@ class NodeCost:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain data."""
-        keys = (
-            "least",
-            "is_spatial",
-            "is_refined",
-            "value",
-            "latency_cycles",
-            "energy_fj",
-            "least_energy_fj",
-            "seconds",
-        )
-        return {key: getattr(self, key) for key in keys} | {"mapping": self.mapping and self.mapping.to_dict()}
+        return asdict(self, recurse=False) | {"mapping": self.mapping and self.mapping.to_dict()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "NodeCost":
