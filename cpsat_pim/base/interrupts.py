@@ -1,5 +1,6 @@
 """Ctrl-C and `kill`: they ask the main process to stop with the results so far; worker processes leave that to it."""
 
+import atexit
 import gc
 import multiprocessing
 import os
@@ -57,6 +58,16 @@ def termination_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def exit_by_code() -> None:
+    """Let the process end with its exit code after an interruption.
+
+    Python notes one that passes through `exec` or `eval` of a text, as imports have it, and at its end kills itself by
+    SIGINT, whether the interruption was handled or not.
+    """
+    if hasattr(signal, "pthread_sigmask"):
+        atexit.register(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from cpsat_pim.base.interrupts import termination_interrupts
+from cpsat_pim.base.interrupts import exit_by_code, termination_interrupts
 from cpsat_pim.cli import (
     baselines,
     compiling,
@@ -61,6 +61,7 @@ def _run(argv: list[str]) -> int:
         return BAD_INPUT
     except KeyboardInterrupt:
         note("interrupted")
+        exit_by_code()
         return INTERRUPTED
     except SystemExit as end:
         return int(end.code or 0)

@@ -41,6 +41,19 @@ def test_interrupt_reports_and_writes_what_was_found(
     assert "2 of 3 layers not started" in err
 
 
+def test_interrupt_within_an_import_ends_with_its_exit_code(tmp_path: Path) -> None:
+    """It passes through `exec`, as where `namedtuple` makes a class; `python -m` would end by SIGINT for that."""
+    (tmp_path / "interrupted.py").write_text(
+        "import sys, cpsat_pim.cli.program as program\n"
+        "program._check_environment = lambda: exec('raise KeyboardInterrupt')\n"
+        "sys.exit(program.main(['archs']))\n"
+    )
+    paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-m", "interrupted"]
+    ended = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (130, "cpsat_pim: interrupted\n")
+
+
 def test_death_of_a_worker_loses_no_answer(
     pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
