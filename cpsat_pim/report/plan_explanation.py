@@ -85,6 +85,6 @@ def _capacity_lines(capacity: Capacity) -> Iterator[str]:
         yield "capacity does not bind: every node holds all weights that it uses, so a MiB more saves nothing"
     else:
         more = f"more replicas of {capacity.gain_layer}"
-        yield f"a MiB more on a node would save up to {capacity.gain:.1f} cycles ({more})"
+        yield f"a MiB more on a node would save up to {capacity.gain:,.0f} cycles ({more})"
     if capacity.loss is not None:
-        yield f"a MiB less would cost at least {capacity.loss:.1f} cycles (fewer replicas of {capacity.loss_layer})"
+        yield f"a MiB less would cost at least {capacity.loss:,.0f} cycles (fewer replicas of {capacity.loss_layer})"

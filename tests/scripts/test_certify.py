@@ -54,13 +54,17 @@ def row(key: str, network: str, **told: Any) -> dict[str, Any]:
 def test_summary_counts_each_layer_once(certify: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """In each network that has it, and once in all; gaps are those of what is not proven."""
     rows = [row("a", "one"), row("b", "one", status="FEASIBLE", gap=0.004, cpu=3.0, off=0.01), row("a", "two")]
-    certify.print_summary([*rows, row("c", "two", state="failed", status=None, failure="error")])
+    failed = [
+        row(name, "two", state="failed", status=None, failure=why) for name, why in (("c", "error"), ("d", "unfit"))
+    ]
+    certify.print_summary([*rows, *failed])
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["one", "energy", "default", "2", "1", "0.400", "2.0", "3.0", "3.0", "200", "1.000"]
-    assert lines[2].split() == ["two", "energy", "default", "2", "1", "1.0", "1.0", "1.0", "200", "0.000"]
+    assert lines[2].split() == ["two", "energy", "default", "3", "1", "1.0", "1.0", "1.0", "200", "0.000"]
     assert lines[-5].split() == ["one", "energy", "default", "layer", "b", "FEASIBLE", "gap", "0.400", "%"]
-    assert lines[-3].split() == ["all", "3", "1", "0.400", "2.0", "3.0", "3.0", "200", "1.000"]
-    assert lines[-2] == "proven 1 of 2 solved layers (50.00 %), 1 of them in at most 60 s of the CPU; 1 failed, 0 open"
+    assert lines[-3].split() == ["all", "4", "1", "0.400", "2.0", "3.0", "3.0", "200", "1.000"]
+    assert lines[-2].startswith("proven 1 of 2 solved layers (50.00 %), 1 of them in at most 60 s of the CPU; ")
+    assert lines[-2].endswith("; 1 failed, 1 fit no node, 0 open")
 
 
 def test_mapping_below_a_bound_of_another_version_is_told(
