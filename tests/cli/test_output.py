@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -13,26 +14,25 @@ termios = pytest.importorskip("termios")  # not on Windows
 _MESSAGE = "chip.yaml:3:7: clock: must be a frequency, as in 500 MHz (got 'fast'); without one no times are shown"
 
 
-def _read(terminal: int) -> str:
-    """Return all that was shown on a terminal that is closed at its other end."""
+def shown(stream: str, columns: int, write: Callable[[], None]) -> str:
+    """Return what is shown on a terminal of so many columns that is `stream` (`stdout`, `stderr`) while `write` runs."""
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
+    with os.fdopen(theirs, "w") as terminal, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, stream, terminal)
+        write()
     parts = []
-    with os.fdopen(terminal, "rb", buffering=0) as shown, suppress(OSError):  # Linux's way to say that it is the end
-        while part := shown.read(10_000):
+    with os.fdopen(ours, "rb", buffering=0) as screen, suppress(OSError):  # Linux's way to say that it is the end
+        while part := screen.read(10_000):
             parts.append(part)
     return b"".join(parts).decode()
 
 
-def test_message_on_a_narrow_terminal_is_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_on_a_narrow_terminal_is_broken_between_words() -> None:
     """No line is longer than the terminal of 40 columns is wide, and no word is lost or cut."""
-    ours, theirs = os.openpty()
-    termios.tcsetwinsize(theirs, (24, 40))
-    with os.fdopen(theirs, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        note(_MESSAGE)
-        monkeypatch.undo()
-    shown = _read(ours)
-    assert max(map(len, shown.splitlines())) <= 40
-    assert shown.split() == f"cpsat_pim: {_MESSAGE}".split()
+    text = shown("stderr", 40, lambda: note(_MESSAGE))
+    assert max(map(len, text.splitlines())) <= 40
+    assert text.split() == f"cpsat_pim: {_MESSAGE}".split()
 
 
 def test_message_in_a_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,20 +41,12 @@ def test_message_in_a_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err == f"cpsat_pim: {_MESSAGE}\n"
 
 
-def test_line_on_a_narrow_terminal_goes_on_below_its_value(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_line_on_a_narrow_terminal_goes_on_below_its_value(capsys: pytest.CaptureFixture[str]) -> None:
     """A label keeps its column for itself; in a file the line stays one."""
     text = "time     0.082 us (the best of 869,734 mappings)\nenergy   13 uJ"
     print_text(text)
     assert capsys.readouterr().out == text + "\n"
-    ours, theirs = os.openpty()
-    termios.tcsetwinsize(theirs, (24, 30))
-    with os.fdopen(theirs, "w") as terminal:
-        monkeypatch.setattr(sys, "stdout", terminal)
-        print_text(text)
-        monkeypatch.undo()
-    assert _read(ours).splitlines() == [
+    assert shown("stdout", 30, lambda: print_text(text)).splitlines() == [
         "time     0.082 us (the best of",
         "         869,734 mappings)",
         "energy   13 uJ",
