@@ -15,7 +15,7 @@ _MESSAGE = "chip.yaml:3:7: clock: must be a frequency, as in 500 MHz (got 'fast'
 
 
 def shown(stream: str, columns: int, write: Callable[[], None]) -> str:
-    """Return what `write` shows on a terminal of so many columns; `stream`: `stdout` or `stderr`, which that is then."""
+    """Return what `write` shows on a terminal of so many columns, which is `stream`: `stdout` or `stderr`."""
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
     with os.fdopen(theirs, "w") as terminal, pytest.MonkeyPatch.context() as patch:

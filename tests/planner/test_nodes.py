@@ -2,7 +2,9 @@
 
 import os
 import signal
+import time
 from multiprocessing import get_context
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,11 +44,16 @@ def test_tied_problem_costs_what_a_solve_of_its_own_says(costs):
     assert costs.cost(FREE).value == optimum().cost <= found.value
 
 
-def test_solve_waits_for_no_bound_of_tiles(monkeypatch):
-    """Such bounds take longer than the time that a search may have left. Without one the solve proves the same."""
-    monkeypatch.setattr("cpsat_pim.planner.nodes.bounds.tile_lower_bound", lambda *given: pytest.fail("was computed"))
-    found = NodeCosts(ARCH, LATENCY).solve(FREE)
-    assert found.value == found.least == optimum().cost
+def test_bounds_of_tiles_leave_solves_their_time(monkeypatch):
+    """They may take longer than the time that a search has left: of 39 s the first one takes more than a quarter."""
+    layers, begin, counted = [ConvWorkload(C=4, K=K) for K in (2, 4, 8)], time.monotonic(), []
+    clock = SimpleNamespace(monotonic=lambda: begin + 10 * len(counted))
+    monkeypatch.setattr("cpsat_pim.planner.nodes.costs.time", clock)
+    monkeypatch.setattr("cpsat_pim.planner.nodes.bounds.tile_lower_bound", lambda layer, *_: counted.append(layer) or 1)
+    costs, problems = NodeCosts(ARCH, LATENCY), [NodeProblem(layer=layer) for layer in layers]
+    costs.solve_all(problems, until=begin + 39)
+    assert counted == layers[:1]
+    assert [costs.cost(problem).value for problem in problems] == [optimum(layer=layer).cost for layer in layers]
 
 
 def test_solve_ends_where_nothing_is_of_use():

@@ -31,6 +31,8 @@ from cpsat_pim.planner.nodes.store import NodeStore, digest
 from cpsat_pim.planner.nodes.workers import RESERVED_SECONDS, Workers
 from cpsat_pim.workload.padding import padded_layers
 
+#: Bounds take at most this share of the time that solves have.
+_BOUNDS_SHARE = 0.25
 #: So many times longer is a problem solved again that was not proven.
 _LONGER = 4.0
 _ENERGY = Objective.named("energy")
@@ -150,15 +152,16 @@ class NodeCosts:
 
         That is `least` + `slack`, or what `useful` says of a problem, if that is less. One that was solved before and
         not proven is solved again, for longer and from the mapping that is known. `until`: the time of
-        `time.monotonic` at which solves end.
+        `time.monotonic` at which solves end. Before, problems get the bound of their tiles while there is much time.
 
         Raises:
             WorkerKilled: a worker process was killed.
             Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         """
-        below = {}
+        below, now = {}, time.monotonic()
+        bounds_until = now + _BOUNDS_SHARE * (until - now)
         for problem in problems:
-            known = self.cost(problem)
+            known = self.refine(problem) if time.monotonic() < bounds_until else self.cost(problem)
             if known is not None and not known.is_proven:
                 below[problem] = self._useful_below(known, slack, (useful or {}).get(problem, HIGHEST))
         relaxed = {problem.relaxation: below[problem] for problem in sorted(below, key=lambda p: below[p])}
