@@ -126,6 +126,12 @@ def _count_by_formula(nest: Nest, machine: Machine, stop: Ints | None = None) ->
     return to_prediction(exact_cost(nest, machine, stop))
 
 
+def predicted_energy(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> int:
+    """Return the energy of a legal mapping in fJ, as `predict` does, without the walk that its latency takes."""
+    layer, arch = in_whole_units(layer, arch)
+    return exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)).energy_fj
+
+
 def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[int, ...]:
     """Return the DRAM time of each tensor's stream in banks of its own (docs/model.md, section 5), cycles."""
     layer, arch = in_whole_units(layer, arch)

@@ -6,7 +6,7 @@ from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Level, Tensor
-from cpsat_pim.evaluate.cost import Prediction, predict, to_machine, to_nest
+from cpsat_pim.evaluate.cost import Prediction, predict, predicted_energy, to_machine, to_nest
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.study.baselines.space import Space
@@ -52,6 +52,12 @@ class Problem:
         value = self.objective.value(figures.latency_cycles, figures.energy_fj)
         return Scored(mapping=mapping, prediction=prediction, value=value)
 
+    def cost(self, mapping: Mapping) -> int:
+        """Return the objective of a legal mapping. Where only energy counts, its latency is not walked."""
+        if self.objective.is_product or self.objective.weights[0]:
+            return self.score(mapping).value
+        return self.objective.value(0, predicted_energy(self.layer, self.arch, mapping))
+
     def lower_bound(self, mapping: Mapping) -> int:
         """Return a lower bound of a legal mapping's cost: exact accesses, but the minimum DRAM time for that many
         bytes.
@@ -66,20 +72,20 @@ class Problem:
     def best(self, mappings: Iterable[Mapping]) -> Scored | None:
         """Return the cheapest of some legal mappings, or None if there are none. Ties go to the lowest bound."""
         found = self.cheapest(mappings, 1)
-        return found[0] if found else None
+        return self.score(found[0][1]) if found else None
 
-    def cheapest(self, mappings: Iterable[Mapping], count: int) -> list[Scored]:
-        """Return the `count` cheapest of some legal mappings, in order of cost. Mappings are scored in order of their
-        lower bounds, until the bounds exceed the cost of the `count`-th best.
+    def cheapest(self, mappings: Iterable[Mapping], count: int) -> list[tuple[int, Mapping]]:
+        """Return the `count` cheapest of some legal mappings with their costs, in order of cost. Costs are counted in
+        order of their lower bounds, until the bounds exceed that of the `count`-th best.
         """
         lower_bounds = sorted(
             ((self.lower_bound(mapping), i, mapping) for i, mapping in enumerate(mappings)), key=lambda f: f[:2]
         )
-        found: list[Scored] = []
+        found: list[tuple[int, Mapping]] = []
         for bound, _, mapping in lower_bounds:
-            if len(found) == count and bound >= found[-1].value:
+            if len(found) == count and bound >= found[-1][0]:
                 break
-            found = sorted([*found, self.score(mapping)], key=lambda scored: scored.value)[:count]
+            found = sorted([*found, (self.cost(mapping), mapping)], key=lambda one: one[0])[:count]
         return found
 
     def _least_stream(self, nest: Nest, t: Tensor) -> StreamCounts:

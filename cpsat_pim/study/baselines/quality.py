@@ -121,6 +121,6 @@ def _distances(reference: Reference, mappings: Sequence[Mapping]) -> tuple[float
     count, distances = _KEPT, tuple[float, ...]()
     while not distances or (len(distances) == count // 2 and distances[-1] <= _NEAR):
         kept = reference.problem.cheapest(mappings, count)
-        distances = tuple(max(0.0, reference.ratio(scored.value) - 1) for scored in kept)
+        distances = tuple(max(0.0, reference.ratio(cost) - 1) for cost, _ in kept)
         count *= 2
     return distances

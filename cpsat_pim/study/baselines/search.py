@@ -63,7 +63,7 @@ def map_by_annealing(problem: Problem, effort: Effort) -> Scored | None:
         return None
 
     def cost_within(mapping: Mapping, limit: float) -> float | None:
-        return None if problem.lower_bound(mapping) > limit else problem.score(mapping).value
+        return None if problem.lower_bound(mapping) > limit else problem.cost(mapping)
 
     steps = effort.samples - starts.samples
     return problem.score(anneal(problem.space, start.mapping, start.value, cost_within, steps, effort.rng()))
