@@ -14,15 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tables.bounds.passes import MAX_ORDERS, Loop, loop_orders, steps_of, tile_scan
-from tables.counts.scans import (
-    EXTRA,
-    FINAL,
-    INITIAL,
-    LAST_ROW,
-    ROWS,
-    TOUCHED,
-    measure,
-)
+from tables.counts.scan_parts import EXTRA, FINAL, INITIAL, LAST_ROW, ROWS, TOUCHED
+from tables.counts.scans import measure
 from tables.dram import Dram, period
 from tables.factors import primes_of
 from tables.jit import njit

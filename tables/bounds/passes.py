@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.counts.scans import BANKS, PER_BANK, ROWS, Scan, axis_box, axis_strides, box_scan, measure, step_bytes
+from tables.counts.scan_parts import BANKS, PER_BANK, ROWS
+from tables.counts.scans import Scan, axis_box, axis_strides, box_scan, measure, step_bytes
 from tables.counts.stream import segments
 from tables.counts.visits import SEQUENTIAL, Tile
 from tables.counts.walk import NO_INTERRUPTION, NO_OVERLAP, StreamCounts, StreamLimit, walk_stream

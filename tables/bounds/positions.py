@@ -5,9 +5,12 @@ counted at once (`_fold`). Where two loops of an axis let tiles begin at the sam
 one base address with a multiplicity (`_sums`).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from tables.counts.scans import (
+from tables.counts.rows import Row, class_of, located, row_of
+from tables.counts.scan_parts import (
     BANKS,
     CROSSES,
     EXTRA,
@@ -17,17 +20,14 @@ from tables.counts.scans import (
     ROWS,
     SHARED,
     TOUCHED,
-    Flags,
-    box_scan,
-    measure_like,
-    no_parts,
-    with_banks,
+    fill_inside,
+    run_cycles,
 )
+from tables.counts.scans import Parts, Scan, box_scan, measure_like, no_parts, scan_reach, with_banks
 from tables.dram import Dram, last_run, period, recurrence, row_miss
-from tables.factors import log2_of, quotient
 from tables.jit import njit
 from tables.nest import Ints
-from tables.reduce import gcd, nonzero, product
+from tables.reduce import gcd, product
 
 #: Columns of the result, sums over all positions of the tile unless said:
 #:
@@ -46,6 +46,18 @@ from tables.reduce import gcd, nonzero, product
 (CLOSED, MATCHES, SHARED_ROWS, MARKED, COLUMNS, MIN_COLUMNS, EXTRA_CYCLES, MAX_ROWS, MAX_CYCLES, FIRST_CYCLES,
  LAST_CYCLES, REWRITE_CYCLES, USED, LOOSE, LAST_COLUMNS, MAX_LAST_COLUMNS,
  CLOSED_LAST_CYCLES) = range(17)  # fmt: skip
+
+
+class _Positions(NamedTuple):
+    """Where scans begin, in units: at all sums of an entry of `bases` and one of `inner`.
+
+    Each comes so often as `scans` says, and `ways`; int[n] and int[m].
+    """
+
+    bases: Ints
+    scans: Ints
+    inner: Ints
+    ways: Ints
 
 
 @njit
@@ -75,19 +87,17 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
         axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
         copies, left = trips[i, axis, loop] // recurs, trips[i, axis, loop] % recurs
         stop[axis, loop] = recurs
-        wanted = _base_addresses(steps[i], unit, stop, dram.row_bytes // unit)
-        wanted[last % dram.row_bytes // unit] = True
-        measured, parts = measure_like(scan, unit, dram, like, parts, wanted)
-        if dram.banks > 1:
-            measured = with_banks(measured, wanted, scan, unit, dram)
+        everywhere, of_row = _positions(steps[i], unit, first, stop), row_of(unit, dram)
+        measured, inside, parts = _measured(scan, everywhere, of_row, dram, like, parts)
         for more in range(2):  # the positions that come `copies` times, then those that come once more
             first[axis, loop], stop[axis, loop] = (0, left) if more else (left, recurs)
-            _count(steps[i], unit, first, stop, copies + more, shift, measured, dram, begins, ends, counts[i])
+            at = _positions(steps[i], unit, first, stop)
+            _count(at, copies + more, shift, measured, inside, of_row, dram, begins, ends, counts[i])
         for row in range(rows):
             counts[i, MATCHES] += min(begins[row], ends[row])
             counts[i, MARKED] += begins[row] + ends[row] > 0
         alone = _single_scan_cycles(measured[0], dram)
-        of_last = measured[last % dram.row_bytes // unit]
+        of_last = measured[_measured_at(last // unit, inside, of_row)[1]]
         later, returned = _later_scan_cycles(of_last, last // dram.row_bytes, ends, dram)
         counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = alone, later if last else alone
         counts[i, REWRITE_CYCLES], counts[i, LAST_COLUMNS] = returned, of_last[FINAL]
@@ -142,32 +152,10 @@ def _sums(steps: Ints, scale: int, first: Ints, stop: Ints) -> tuple[Ints, Ints]
 
 
 @njit
-def _base_addresses(steps: Ints, unit: int, stop: Ints, addresses: int) -> Flags:
-    """Return which base addresses within a row some positions have: bool[addresses], a unit apart.
+def _positions(steps: Ints, unit: int, first: Ints, stop: Ints) -> _Positions:
+    """Return the positions that are sums of an offset of each loop, from `first` to `stop` - 1 times its step.
 
-    The positions are all sums of an offset of each loop; `steps`, `stop` int[5, 2] are in bytes, and iterations.
-    """
-    found = np.zeros(addresses, np.bool_)
-    found[0] = True
-    for axis in range(5):
-        for loop in range(2):
-            done = 1  # iterations whose offsets are in; as many more follow at once, by the same offsets further on
-            while done < stop[axis, loop]:
-                more = min(done, stop[axis, loop] - done)
-                for place in nonzero(found):
-                    found[(place + more * steps[axis, loop] // unit) % addresses] = True
-                done += more
-    return found
-
-
-@njit
-def _count(steps: Ints, unit: int, first: Ints, stop: Ints, copies: int, shift: int, measured: Ints, dram: Dram,
-           begins: Ints, ends: Ints, out: Ints) -> None:  # fmt: skip
-    """Add some positions of a tile to its counts `out`.
-
-    The positions are all sums of an offset of each loop (`_sums`), and `copies` of them, each `shift` rows further on.
-    Steps are multiples of a unit; a row has as many units as `measured` has rows. `begins`, `ends` int[rows]: scans
-    that begin their bank with a row, and that leave their bank with it. Modifies begins, ends and out.
+    `steps`, `first`, `stop` int[5, 2]; steps are in bytes, multiples of a unit.
     """
     bases, scans = np.zeros(1, np.int64), np.ones(1, np.int64)
     for axis in range(4):
@@ -175,12 +163,51 @@ def _count(steps: Ints, unit: int, first: Ints, stop: Ints, copies: int, shift: 
         if len(found) != 1 or found[0] or ways[0] > 1:
             bases, scans = _outer_sums(bases, found), _outer_products(scans, ways)
     inner, ways = _sums(steps[4], unit, first[4], stop[4])
+    return _Positions(bases, scans, inner, ways)
+
+
+@njit
+def _measured(scan: Scan, at: _Positions, row: Row, dram: Dram, like: Scan, parts: Parts) -> tuple[Ints, int, Parts]:
+    """Return what is measured of a scan from the base addresses of some positions (`_measured_at`), and its parts.
+
+    `like`, `parts`: as of `tables.counts.scans.measure_like`. The second figure is the first base address from which
+    the scan does not lie in one row.
+    """
+    wanted = np.zeros(row.units, np.bool_)
+    for base in at.bases:
+        for offset in at.inner:
+            wanted[located(base + offset, row)[1]] = True
+    inside, columns, parts = measure_like(scan, row.unit, dram, like, parts, wanted)
+    measured = parts.measured[len(scan.times)]
+    alike = min(inside, row.classes)
+    fill_inside(columns, alike, scan_reach(scan, len(scan.times)), row, dram, run_cycles(dram), measured)
+    if dram.banks > 1:
+        wanted[:alike] = True
+        measured = with_banks(measured, wanted, scan, row.unit, dram)
+    return measured, inside, parts
+
+
+@njit
+def _measured_at(address: int, inside: int, of_row: Row) -> tuple[int, int]:
+    """Return the row of an address, and the base address from which the same is measured as from its place there."""
+    number, place = located(address, of_row)
+    return number, class_of(place, of_row) if place < inside else place
+
+
+@njit
+def _count(at: _Positions, copies: int, shift: int, measured: Ints, inside: int, of_row: Row, dram: Dram,
+           begins: Ints, ends: Ints, out: Ints) -> None:  # fmt: skip
+    """Add some positions of a tile to its counts `out`.
+
+    There are `copies` of each, each `shift` rows further on. `begins`, `ends` int[rows]: scans that begin their bank
+    with a row, and that leave their bank with it. Modifies begins, ends and out.
+    """
     rows = len(begins)
     times, begun, left = np.zeros(len(measured), np.int64), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     if dram.banks == 1:
-        _visit_rows(bases, scans, inner, ways, measured[:, LAST_ROW].copy(), times, begun, left)
+        _visit_rows(at, inside, of_row, measured, times, begun, left)
     else:
-        _visit_banks(bases, scans, inner, ways, measured, dram.banks, times, begun, left)
+        _visit_banks(at, inside, of_row, measured, dram.banks, times, begun, left)
     miss = max(row_miss(dram), period(1, dram) - dram.tCCD)
     for m in range(len(measured)):
         if times[m]:
@@ -207,43 +234,33 @@ def _count(steps: Ints, unit: int, first: Ints, stop: Ints, copies: int, shift: 
 
 
 @njit
-def _located(address: int, units: int, row_shift: int) -> tuple[int, int]:
-    """Return the row of an address, and its place among the `units` of the row."""
-    row = quotient(address, units, row_shift)
-    return row, address - row * units
-
-
-@njit
-def _visit_rows(bases: Ints, scans: Ints, inner: Ints, ways: Ints, last_rows: Ints, times: Ints, begun: Ints,
-                left: Ints) -> None:  # fmt: skip
+def _visit_rows(at: _Positions, inside: int, of_row: Row, measured: Ints, times: Ints, begun: Ints, left: Ints) -> None:
     """Count how many scans begin at each base address, begin with each row and leave the one bank with it.
 
-    Scans begin at all sums of `bases`, each of which comes so often as `scans` says, and `inner`, `ways` likewise.
-    `last_rows` int[units]: rows from the row of a base address to the last one. Modifies times, begun and left.
+    Modifies times, begun and left.
     """
-    units, row_shift = len(times), log2_of(len(times))
-    for i in range(len(bases)):
-        for j in range(len(inner)):
-            base, more = bases[i] + inner[j], scans[i] * ways[j]
-            row, m = _located(base, units, row_shift)
+    for i in range(len(at.bases)):
+        for j in range(len(at.inner)):
+            number, m = _measured_at(at.bases[i] + at.inner[j], inside, of_row)
+            more = at.scans[i] * at.ways[j]
             times[m] += more
-            begun[row] += more
-            left[row + last_rows[m]] += more
+            begun[number] += more
+            left[number + measured[m, LAST_ROW]] += more
 
 
 @njit
-def _visit_banks(bases: Ints, scans: Ints, inner: Ints, ways: Ints, measured: Ints, banks: int, times: Ints,
-                 begun: Ints, left: Ints) -> None:  # fmt: skip
-    """Count the same with several banks; `measured` as from `tables.counts.scans.measure`."""
-    units, row_shift, highest = len(times), log2_of(len(times)), PER_BANK + banks
-    for i in range(len(bases)):
-        for j in range(len(inner)):
-            base, more = bases[i] + inner[j], scans[i] * ways[j]
-            row, m = _located(base, units, row_shift)
+def _visit_banks(at: _Positions, inside: int, of_row: Row, measured: Ints, banks: int, times: Ints, begun: Ints,
+                 left: Ints) -> None:  # fmt: skip
+    """Count the same with several banks."""
+    highest = PER_BANK + banks
+    for i in range(len(at.bases)):
+        for j in range(len(at.inner)):
+            number, m = _measured_at(at.bases[i] + at.inner[j], inside, of_row)
+            more = at.scans[i] * at.ways[j]
             times[m] += more
             for bank in range(measured[m, BANKS]):
-                begun[row + measured[m, PER_BANK + bank]] += more
-                left[row + measured[m, highest + bank]] += more
+                begun[number + measured[m, PER_BANK + bank]] += more
+                left[number + measured[m, highest + bank]] += more
 
 
 @njit

@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tables.bounds.passes import Loop, tile_scan
-from tables.counts.scans import EXTRA, FINAL, INITIAL, LAST_ROW, ROWS, measure
+from tables.counts.scan_parts import EXTRA, FINAL, INITIAL, LAST_ROW, ROWS
+from tables.counts.scans import measure
 from tables.dram import Dram, period
 from tables.factors import primes_of
 from tables.nest import IRRELEVANT, Ints, LayerShape, O

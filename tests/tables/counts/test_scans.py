@@ -7,7 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables.counts.scans import (
+from tables.counts.rows import class_of, row_of
+from tables.counts.scan_parts import (
     BANKS,
     CROSSES,
     EXTRA,
@@ -20,12 +21,8 @@ from tables.counts.scans import (
     ROWS,
     SHARED,
     TOUCHED,
-    box_scan,
-    measure,
-    measure_like,
-    no_parts,
-    with_banks,
 )
+from tables.counts.scans import box_scan, measure, measure_like, no_parts, with_banks
 from tables.dram import period
 from tests.tables.nests import build_dram
 
@@ -83,7 +80,12 @@ def test_scans_from_some_addresses_are_measured_as_from_all(
     like, scan = (box_scan(np.array([*box[:axis], long, *box[axis + 1 :]]), strides, 1) for long in (before, now))
     some = st.lists(st.booleans(), min_size=32, max_size=32).map(lambda chosen: np.array(chosen, np.bool_))
     wanted = data.draw(some)
-    _, parts = measure_like(like, 1, dram, like, no_parts(), data.draw(some))
-    raw, _ = measure_like(scan, 1, dram, like, parts, wanted)
-    found = with_banks(raw, wanted, scan, 1, dram)
-    assert (found[wanted] == measure(scan, 1, dram)[wanted]).all()
+    *_, parts = measure_like(like, 1, dram, like, no_parts(), data.draw(some))
+    inside, columns, parts = measure_like(scan, 1, dram, like, parts, wanted)
+    found = with_banks(parts.measured[len(scan.times)], wanted, scan, 1, dram)
+    expected, row = measure(scan, 1, dram), row_of(1, dram)
+    for i in range(32):
+        if i >= inside and wanted[i]:
+            assert (found[i] == expected[i]).all()
+        assert i >= inside or expected[i, TOUCHED] == columns[class_of(i, row)]
+        assert (i < inside) == (expected[i, LAST_ROW] == 0)
