@@ -17,7 +17,6 @@ from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.mapper.result.layer import Predicted
-from cpsat_pim.mapper.search.completion import Completion
 from cpsat_pim.mapper.search.constructed import constructed_mappings
 from cpsat_pim.mapper.search.descent import Descent
 from cpsat_pim.mapper.search.ranking import (
@@ -146,25 +145,25 @@ def _build_tables(state: SearchState) -> dict[BankCounts, list[ShapeTable]]:
 
 def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnProgress) -> None:
     """Search some subspaces in turns until the time is up or none is open."""
-    built, is_shared = state.cutoff, any(search.restriction.shared_parts for search in searches)
-    descended: Completion | None = None
+    is_shared = any(search.restriction.shared_parts for search in searches)
     deadline = state.seconds + _seconds_without_incumbent(state)
     while not state.is_over and (search := _next(searches)):
         if state.seconds > deadline:
             deadline = math.inf
-            _find_any_mapping(searches, built, state.request.time_limit)
+            _find_any_mapping(searches, state.request.time_limit)
         else:
             state.turn_ends = _turn_ends(search, searches)
             search.step(state.turn_ends, _least_of_others(search, searches))
             state.turn_ends = math.inf
-        if is_shared and state.is_hard and state.incumbent is not descended and _is_far(state, searches):
+        if is_shared and state.is_hard and state.incumbent is not state.descended and _is_far(state, searches):
             parameters = state.parameters
-            _descend(state, parameters.descent_again if descended else parameters.descent_hard)
-            descended = state.incumbent
+            _descend(state, parameters.descent_again if state.descended else parameters.descent_hard)
+            state.descended = state.incumbent
         on_progress(_progress(state, searches))
     if any(search.is_open for search in searches):
         _construct_mapping(state)
-        _find_any_mapping(searches)
+        if state.cutoff is None:
+            _find_any_mapping(searches, math.inf)
     on_progress(_progress(state, searches))
 
 
@@ -204,11 +203,9 @@ def _seconds_without_incumbent(state: SearchState) -> float:
     return min(parameters.without_incumbent_share * left, parameters.without_incumbent_seconds)
 
 
-def _find_any_mapping(
-    searches: Sequence[SubspaceSearch], built: int | None = None, time_limit: float = math.inf
-) -> None:
-    """Seek any mapping if there is no incumbent, or only one that was built, of the given cost: low trial bounds that
-    found none may not find one in time. It takes a few seconds at most, which may lie past all but the given limit.
+def _find_any_mapping(searches: Sequence[SubspaceSearch], time_limit: float) -> None:
+    """Seek any mapping if there is no incumbent, or only one that was built without a search: low trial bounds that
+    found none may not find one in time. It takes a few seconds at most, up to a limit.
 
     One trial bound after the other in all subspaces: what is soon found in one may take long in another.
     """
@@ -219,7 +216,7 @@ def _find_any_mapping(
     until = min(state.seconds + state.parameters.any_mapping_seconds, time_limit)
     for step in (None, *state.parameters.any_steps):
         for search in willing:
-            if state.cutoff != built or state.is_stopped or state.seconds >= until:
+            if state.incumbent is not state.constructed or state.is_stopped or state.seconds >= until:
                 return
             search.seek_any_mapping(step, until)
 
@@ -233,6 +230,7 @@ def _construct_mappings(state: SearchState) -> None:
             return
         state.offer(mapping, lambda: state.is_over)
     _descend(state, state.parameters.descent_first)
+    state.constructed = state.incumbent
 
 
 def _descend(state: SearchState, neighbours: int) -> None:
@@ -254,17 +252,20 @@ def _construct_mapping(state: SearchState) -> None:
 
 
 def _next(searches: Sequence[SubspaceSearch]) -> SubspaceSearch | None:
-    """Return the search of the lowest bound among those that have a turn; None if none has.
+    """Return the search of the lowest bound; None if none has anything to solve.
 
-    The split subspace comes last: its relaxation is soon infeasible at the incumbent's cost, but not at a higher one.
-    Without an incumbent the row-aligned subspace is handicapped, as its mappings cost more to find.
+    The split subspace comes last at first: its relaxation is soon infeasible at the incumbent's cost, but not at a
+    higher one. Later only the bound counts, since the least of all bounds is the layer's. Without an incumbent the
+    row-aligned subspace is handicapped, as its mappings cost more to find.
     """
-    ready = [search for search in searches if search.is_ready and search.state.seconds < _turn_ends(search, searches)]
+    ready = [search for search in searches if search.is_ready]
 
     def rank(search: SubspaceSearch) -> tuple[bool, float]:
-        is_handicapped = search.state.cutoff is None and search.subspace is Subspace.ALIGNED
-        handicap = search.state.parameters.aligned_handicap if is_handicapped else 1
-        return search.subspace is Subspace.SPLIT, (search.lower_bound or 0) * handicap
+        state, subspace, bound = search.state, search.subspace, search.lower_bound or 0
+        is_early = state.seconds < state.parameters.split_time_share * state.request.time_limit
+        handicap = state.parameters.aligned_handicap if subspace is Subspace.ALIGNED else 1
+        is_waiting = subspace is Subspace.SPLIT and (state.cutoff is None or is_early)
+        return is_waiting, bound * (handicap if state.cutoff is None else 1)
 
     return min(ready, key=rank, default=None)
 
@@ -276,23 +277,12 @@ def _least_of_others(search: SubspaceSearch, searches: Sequence[SubspaceSearch])
 
 
 def _turn_ends(search: SubspaceSearch, searches: Sequence[SubspaceSearch]) -> float:
-    """Return the seconds of the search at which a subspace has to wait for those with a larger share of the time."""
-    limit, now, share = search.state.request.time_limit, search.state.seconds, _time_share(search)
-    if search.state.cutoff is None:
-        is_first = search.subspace is Subspace.ALIGNED and any(
-            other.is_ready and other.subspace is Subspace.MERGED for other in searches
-        )
-        return limit * (search.state.parameters.without_incumbent_share if is_first else 1)
-    others = [_time_share(other) for other in searches if other.is_ready]
-    gives_way = any(share < other and now < other * limit for other in others)
-    return limit * (share if gives_way else 1)
-
-
-def _time_share(search: SubspaceSearch) -> float:
-    """Return the share of the time limit after which a subspace gives way to others."""
-    parameters = search.state.parameters
-    shares = {Subspace.MERGED: parameters.merged_time_share, Subspace.ALIGNED: parameters.aligned_time_share}
-    return shares.get(search.subspace, 1.0)
+    """Return the seconds of the search at which a subspace gives way to others that are open: after a part of the time
+    that is left.
+    """
+    limit, now = search.state.request.time_limit, search.state.seconds
+    has_others = any(other.is_ready for other in searches if other is not search)
+    return now + (limit - now) * (search.state.parameters.turn_share if has_others else 1)
 
 
 def _lower_bound(state: SearchState, searches: Sequence[SubspaceSearch]) -> int | None:

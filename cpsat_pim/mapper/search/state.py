@@ -62,6 +62,9 @@ class SearchState:
         self.turn_ends = math.inf
         self.stop: Stop = stop or threading.Event()
         self.incumbent: Completion | None = None
+        #: The incumbent that was built without a search; and the one in whose neighbourhood the last descent ended.
+        self.constructed: Completion | None = None
+        self.descended: Completion | None = None
         #: The last incumbents, the best one last.
         self.incumbents: deque[Completion] = deque(maxlen=self.parameters.incumbents_ranked)
         #: The least that any mapping costs, as far as is known at the start.

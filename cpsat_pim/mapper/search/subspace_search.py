@@ -109,7 +109,7 @@ class SubspaceSearch:
         if master is None:
             return
         self.master = None
-        result = self.state.solve(master, until, math.inf if self.state.is_hard else self._solve_work)
+        result = self.state.solve(master, until, self._most_work)
         self.trial_bounds.adapt(result)
         if result.status == cp_model.INFEASIBLE:
             self._raise_lower_bound(master.trial_bound + 1)
@@ -125,8 +125,10 @@ class SubspaceSearch:
             self.state.complete(result.solutions[0], 0)
 
     @property
-    def _solve_work(self) -> float:
-        """The most work of one solve while the layer is not hard."""
+    def _most_work(self) -> float:
+        """The most work of one solve."""
+        if self.state.is_hard:
+            return self.trial_bounds.most_work
         parameters = self.parameters
         return parameters.solve_work_in_banks if self.restriction.shared_parts else parameters.solve_work
 
@@ -197,6 +199,9 @@ class SubspaceSearch:
             trial = above(base, step) if cutoff is None else min(above(base, step), cutoff)
             if self.lower_bound is None or self.lower_bound > trial:
                 continue
+            if self._lists_all_tiles and cutoff is not None and trial >= cutoff * self.parameters.all_tiles_share:
+                trial = cutoff
+                self.tiles.enumerate_up_to(cutoff)
             least = self.tiles.lower_bound(trial)
             if least is None:
                 return
@@ -204,6 +209,11 @@ class SubspaceSearch:
             if least <= trial or trial == cutoff:
                 return
             yield trial
+
+    @property
+    def _lists_all_tiles(self) -> bool:
+        """Whether all tiles up to the cutoff are enumerated for master problems anyway."""
+        return self.state.is_hard and self.subspace is not Subspace.MERGED
 
     def _count_tiles(self, tiles: int) -> None:
         """Count the bounding of so many tiles as work."""

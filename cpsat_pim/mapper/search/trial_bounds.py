@@ -3,6 +3,7 @@
 They are a heuristic: any rising sequence that ends at the cutoff proves the same optimum (docs/solver.md).
 """
 
+import math
 from collections.abc import Iterator
 
 from ortools.sat.python import cp_model
@@ -27,9 +28,23 @@ class TrialBounds:
         self._most_skipped = self._parameters.skipped_steps if tiles.spatial_bounds.restriction.shared_parts else 1
         #: By how many more tiles a hard layer's next trial bound rises.
         self._more_tiles = self._parameters.tiles_per_trial
+        #: The largest part of the distance from the lower bound to the cutoff by which the next trial bound rises.
+        self._part = 1.0
+        is_in_banks = bool(tiles.spatial_bounds.restriction.shared_parts)
+        #: The most work of one solve of a hard layer.
+        self.most_work = self._parameters.hard_solve_work if is_in_banks else math.inf
 
     def next(self, lower_bound: int) -> int | None:
-        """Return the next trial bound: the cutoff once that is near; None if there is none and no cutoff."""
+        """Return the next trial bound: the cutoff once that is near, or a part of the way to it after solves that took
+        too much work; None if there is none and no cutoff.
+        """
+        trial_bound, cutoff = self._rise(lower_bound), self._state.cutoff
+        if cutoff is None or trial_bound is None:
+            return trial_bound
+        return min(trial_bound, lower_bound + int((cutoff - lower_bound) * self._part))
+
+    def _rise(self, lower_bound: int) -> int | None:
+        """Return the next trial bound whatever solves took so far."""
         cutoff = self._state.cutoff
         if self._subspace is Subspace.SPLIT and (trial_bound := self.first_of_split(lower_bound)) is not None:
             return trial_bound
@@ -58,9 +73,16 @@ class TrialBounds:
         return None if lower_bound > trial_bound else trial_bound
 
     def adapt(self, result: SolveResult) -> None:
-        """Take larger steps after a cheap refutation of a hard layer, smaller ones after an expensive solve."""
+        """Take larger steps after a cheap refutation of a hard layer, smaller ones after an expensive solve, and allow
+        more work after one that ended without a proof.
+        """
         self._work += result.work
         is_refuted = result.status == cp_model.INFEASIBLE
+        if self._state.is_hard and result.status in (cp_model.UNKNOWN, cp_model.FEASIBLE):
+            self._part /= self._parameters.unproven_parts
+            self.most_work *= 2
+        elif is_refuted and result.work < self._parameters.light_work:
+            self._part = min(1.0, 2 * self._part)
         if self._state.is_hard and result.work < self._parameters.light_work and is_refuted:
             self._more_tiles *= 2
         elif result.work > self._parameters.heavy_work:

@@ -83,6 +83,10 @@ class SearchParameters:
     solve_work: float = _number(6.0, _above_zero)
     #: ... and where tensors share a bank, as the first cutoffs are high: what was found by then lowers the next one.
     solve_work_in_banks: float = _number(0.5, _above_zero)
+    #: ... of one solve of a hard layer where tensors share a bank; twice as much after one that ends without a proof,
+    hard_solve_work: float = _number(1.0, _above_zero)
+    #: when the next trial bound is nearer to the lower bound by this factor, until a light refutation doubles that.
+    unproven_parts: int = _number(4, positive)
     #: By so many tiles more a hard layer's trial bound rises at first. Measured on fc6 with tiny buffers: a fixed
     #: thousand took many solves of next to no work each, hence the two rules below.
     tiles_per_trial: int = _number(1000, positive)
@@ -108,13 +112,13 @@ class SearchParameters:
 
     # --- Turns of the subspaces (solve) ------------------------------------------------------------------------------
 
-    #: Shares of the time limit after which a subspace waits for those with a larger share; that of split loops is 1.
-    merged_time_share: float = _number(0.6, share)
-    aligned_time_share: float = _number(0.85, share)
+    #: Share of the time limit after which split loops no longer come last: the subspace of least bound has each turn.
+    split_time_share: float = _number(0.5, share)
+    #: Share of the time left that one turn may take while other subspaces are open.
+    turn_share: float = _number(0.5, _above_zero)
     #: While there is no incumbent, the row-aligned subspace counts as if its lower bound were so many times higher,
     aligned_handicap: float = _number(1.2, _at_least_one)
-    #: and waits for the merged one after this share of the time limit; the same share of the time that is left passes
-    #: at most before any mapping is sought,
+    #: and this share of the time that is left passes at most before any mapping is sought,
     without_incumbent_share: float = _number(0.5, share)
     #: or so many seconds, if that is less.
     without_incumbent_seconds: float = _number(30.0, not_negative_real)
@@ -168,6 +172,9 @@ class SearchParameters:
     dram_extents: int = _number(200_000, positive)
     #: Cheapest tiles that are the candidates for a first incumbent.
     incumbent_tiles: int = _number(50, positive)
+    #: Share of the cutoff from which on all tiles up to the cutoff are enumerated at once, if they are needed anyway.
+    #: Measured: of 25 s of enumerations for VGG-16's conv4_3 on hbm-pim, blended, 4 were of tiles enumerated twice.
+    all_tiles_share: float = _number(0.9, share)
     #: For a lower bound, tiles up to one part of so many above the least bound are kept.
     bound_margin: int = _number(32, positive)
     #: Vectors, and about as many tiles, that are bounded between two checks of the time limit.

@@ -1,5 +1,6 @@
 """The solver's parameters may be others, and the optimum is the same."""
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -16,7 +17,7 @@ from cpsat_pim.evaluate.cost import rate
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapper.search.constructed import constructed_mappings
-from cpsat_pim.mapper.search.solve import _find_any_mapping, search_subspaces
+from cpsat_pim.mapper.search.solve import _find_any_mapping, _next, _turn_ends, search_subspaces
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
@@ -207,13 +208,13 @@ def test_start_inside_the_space_changes_no_optimum(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cutoff", "built", "is_sought"), [(None, None, True), (9, None, False), (9, 9, True), (8, 9, False)]
+    ("incumbent", "built", "is_sought"), [(None, None, True), ("a", None, False), ("a", "a", True), ("b", "a", False)]
 )
 def test_any_mapping_is_sought_until_the_search_found_one(
-    cutoff: int | None, built: int | None, is_sought: bool
+    incumbent: str | None, built: str | None, is_sought: bool
 ) -> None:
     """An incumbent that was built without a search is no reason not to seek another one; one of the search is."""
-    state = SimpleNamespace(cutoff=cutoff, is_stopped=False, seconds=0.0, parameters=DEFAULTS)
+    state = SimpleNamespace(incumbent=incumbent, constructed=built, is_stopped=False, seconds=0.0, parameters=DEFAULTS)
     sought: list[float | None] = []
     search = SimpleNamespace(
         state=state,
@@ -221,26 +222,47 @@ def test_any_mapping_is_sought_until_the_search_found_one(
         is_open=True,
         seek_any_mapping=lambda step, until: sought.append(step),
     )
-    _find_any_mapping([cast(SubspaceSearch, search)], built)
+    _find_any_mapping([cast(SubspaceSearch, search)], math.inf)
     assert bool(sought) is is_sought
 
 
 def test_any_mapping_is_sought_in_all_subspaces_below_one_trial_bound_after_the_other() -> None:
     """The second subspace has a mapping below the second trial bound: the first one is not searched below the third."""
-    state = SimpleNamespace(cutoff=None, is_stopped=False, seconds=0.0, parameters=DEFAULTS)
+    state = SimpleNamespace(incumbent=None, constructed=None, is_stopped=False, seconds=0.0, parameters=DEFAULTS)
     tried: list[tuple[int, float | None]] = []
 
     def seek(number: int, step: float | None, until: float) -> None:
         tried.append((number, step))
         if (number, step) == (1, DEFAULTS.any_steps[0]):
-            state.cutoff = 5
+            state.incumbent = 5
 
     searches = [
         SimpleNamespace(state=state, subspace=Subspace.MERGED, is_open=True, seek_any_mapping=partial(seek, number))
         for number in range(2)
     ]
-    _find_any_mapping(cast(list[SubspaceSearch], searches))
+    _find_any_mapping(cast(list[SubspaceSearch], searches), math.inf)
     assert tried == [(0, None), (1, None), (0, DEFAULTS.any_steps[0]), (1, DEFAULTS.any_steps[0])]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cutoff", "chosen"),
+    [(1.0, 90, Subspace.MERGED), (59.0, 90, Subspace.SPLIT), (59.0, None, Subspace.MERGED)],
+)
+def test_split_loops_come_last_until_half_of_the_time_is_up(
+    seconds: float, cutoff: int | None, chosen: Subspace
+) -> None:
+    """The split subspace has the lowest bound, which is the layer's: at first it waits, and without an incumbent."""
+    request = SimpleNamespace(time_limit=60.0)
+    state = SimpleNamespace(seconds=seconds, cutoff=cutoff, request=request, parameters=DEFAULTS)
+    searches = [
+        SimpleNamespace(state=state, subspace=subspace, lower_bound=bound, is_ready=True)
+        for subspace, bound in ((Subspace.ALIGNED, 30), (Subspace.MERGED, 20), (Subspace.SPLIT, 10))
+    ]
+    found = _next(cast(list[SubspaceSearch], searches))
+    assert found is not None
+    assert found.subspace is chosen
+    assert seconds < _turn_ends(found, cast(list[SubspaceSearch], searches)) < 60
+    assert _turn_ends(found, [found]) == 60
 
 
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
