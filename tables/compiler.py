@@ -8,8 +8,16 @@ from typing import Any, ClassVar
 from numba.core import types
 from numba.core.compiler import Compiler, Flags, PassManager
 from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import BaseTypeInference, InlineOverloads, NopythonRewrites, NopythonTypeInference
+from numba.core.typed_passes import (
+    BaseTypeInference,
+    InlineOverloads,
+    NativeLowering,
+    NopythonRewrites,
+    NopythonTypeInference,
+)
 from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes
+
+from tables.lowering import KernelLowering
 
 #: Passes that change no kernel: these have no closures, no branches on None and no expressions over whole arrays.
 _UNUSED = (InlineClosureLikes, DeadBranchPrune, InlineOverloads, NopythonRewrites)
@@ -25,7 +33,7 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
         (whole,) = super().define_pipelines()
         for one, description in whole.passes:
             if one not in _UNUSED:
-                kept.add_pass(_Inference if one is NopythonTypeInference else one, description)
+                kept.add_pass(_OWN.get(one, one), description)
         kept.finalize()
         return [kept]
 
@@ -79,3 +87,7 @@ class _Context:
         if key not in self._known:
             self._known[key] = self._whole.resolve_function_type(function, args, kws)
         return self._known[key]
+
+
+#: Numba's passes, and what stands for them.
+_OWN = {NopythonTypeInference: _Inference, NativeLowering: KernelLowering}
