@@ -278,11 +278,12 @@ def _least_of_others(search: SubspaceSearch, searches: Sequence[SubspaceSearch])
 
 def _turn_ends(search: SubspaceSearch, searches: Sequence[SubspaceSearch]) -> float:
     """Return the seconds of the search at which a subspace gives way to others that are open: after a part of the time
-    that is left.
+    that is left, but not of less than a turn is worth.
     """
-    limit, now = search.state.request.time_limit, search.state.seconds
+    parameters, limit, now = search.state.parameters, search.state.request.time_limit, search.state.seconds
     has_others = any(other.is_ready for other in searches if other is not search)
-    return now + (limit - now) * (search.state.parameters.turn_share if has_others else 1)
+    seconds = max(parameters.turn_share * (limit - now), parameters.least_turn_share * limit)
+    return min(now + seconds, limit) if has_others else limit
 
 
 def _lower_bound(state: SearchState, searches: Sequence[SubspaceSearch]) -> int | None:

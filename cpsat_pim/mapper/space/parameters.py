@@ -116,6 +116,8 @@ class SearchParameters:
     split_time_share: float = _number(0.5, share)
     #: Share of the time left that one turn may take while other subspaces are open.
     turn_share: float = _number(0.5, _above_zero)
+    #: ... and the least turn, as a share of the time limit: ever shorter solves end without a proof.
+    least_turn_share: float = _number(0.05, share)
     #: While there is no incumbent, the row-aligned subspace counts as if its lower bound were so many times higher,
     aligned_handicap: float = _number(1.2, _at_least_one)
     #: and this share of the time that is left passes at most before any mapping is sought,

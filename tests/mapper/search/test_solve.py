@@ -245,11 +245,11 @@ def test_any_mapping_is_sought_in_all_subspaces_below_one_trial_bound_after_the_
 
 
 @pytest.mark.parametrize(
-    ("seconds", "cutoff", "chosen"),
-    [(1.0, 90, Subspace.MERGED), (59.0, 90, Subspace.SPLIT), (59.0, None, Subspace.MERGED)],
+    ("seconds", "cutoff", "chosen", "turn_ends"),
+    [(2.0, 90, Subspace.MERGED, 31), (59.0, 90, Subspace.SPLIT, 60), (59.0, None, Subspace.MERGED, 60)],
 )
 def test_split_loops_come_last_until_half_of_the_time_is_up(
-    seconds: float, cutoff: int | None, chosen: Subspace
+    seconds: float, cutoff: int | None, chosen: Subspace, turn_ends: float
 ) -> None:
     """The split subspace has the lowest bound, which is the layer's: at first it waits, and without an incumbent."""
     request = SimpleNamespace(time_limit=60.0)
@@ -261,7 +261,7 @@ def test_split_loops_come_last_until_half_of_the_time_is_up(
     found = _next(cast(list[SubspaceSearch], searches))
     assert found is not None
     assert found.subspace is chosen
-    assert seconds < _turn_ends(found, cast(list[SubspaceSearch], searches)) < 60
+    assert _turn_ends(found, cast(list[SubspaceSearch], searches)) == turn_ends
     assert _turn_ends(found, [found]) == 60
 
 

@@ -1,9 +1,9 @@
 """How trial bounds rise towards the cutoff."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
@@ -70,17 +70,21 @@ def test_light_refutations_lead_to_the_cutoff(
     assert steps < 1000
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
-def test_solves_without_a_proof_may_take_more_work_and_come_nearer(is_shared: bool) -> None:
+def test_solves_without_a_proof_may_take_more_work_and_come_nearer() -> None:
     """A split subspace at first tries to refute nearly all that beats the incumbent; a quarter of the way after that
-    took too much. Only where tensors share a bank the work is limited.
+    took too much.
     """
-    trials = build_trial_bounds(Subspace.SPLIT, 2_000, is_hard=True, is_shared=is_shared)
-    first_work = trials.most_work
-    assert (first_work < float("inf")) == is_shared
-    assert trials.next(1_000) == 2_000 - 2_000 // DEFAULTS.split_margin
+    trials = build_trial_bounds(Subspace.SPLIT, 2_000, is_hard=True)
+    first, first_work = 2_000 - 2_000 // DEFAULTS.split_margin, trials.most_work
+    assert trials.next(1_000) == first
+    trials.adapt(build_result(cp_model.UNKNOWN, 0.1))  # the time was up
+    assert (trials.next(1_000), trials.most_work) == (first, first_work)
     trials.adapt(build_result(cp_model.UNKNOWN, 5.0))
-    assert trials.next(1_000) == 1_250
-    assert trials.most_work == 2 * first_work
+    assert (trials.next(1_000), trials.most_work) == (1_250, 2 * first_work)
     trials.adapt(build_result(cp_model.INFEASIBLE, 0.0))
     assert trials.next(1_000) == 1_500
+
+
+def test_work_is_not_limited_where_no_tensors_share_a_bank() -> None:
+    """There are three subspaces only."""
+    assert math.isinf(build_trial_bounds(Subspace.SPLIT, 2_000, is_hard=True, is_shared=False).most_work)
