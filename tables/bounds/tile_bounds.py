@@ -27,7 +27,7 @@ from tables.bounds.layer import (
     TOGETHER,
     Record,
 )
-from tables.bounds.outer_loops import NONE_FREE, DramLoopBounds, Floats
+from tables.bounds.outer_state import NONE_FREE, DramLoopBounds, Floats
 from tables.bounds.tile_streams import ALL_FREE, NOT_STORABLE, link_share, take_streams
 from tables.jit import njit
 from tables.nest import I, Ints, O, W

@@ -29,7 +29,7 @@ from tables.bounds.layer import (
     elements_of,
     positions_of,
 )
-from tables.bounds.outer_loops import DramLoopBounds
+from tables.bounds.outer_state import DramLoopBounds
 from tables.bounds.tile_bounds import TILE_STATE, TrialObjective, bound_array_tile, bound_tile, find_stored_sets
 from tables.bounds.tile_streams import ALL_FREE, bound_tensors
 from tables.jit import njit

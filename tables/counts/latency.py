@@ -7,8 +7,9 @@ import numpy as np
 from tables.counts.accesses import READ, WRITE, accesses
 from tables.counts.cost import Cost, transfers
 from tables.counts.on_chip import Machine, cycles_for, tile_cycles
-from tables.counts.pipeline import BANK, BUS, TO_MACS, Tiles, Timing, run_pipeline
+from tables.counts.pipeline import run_pipeline
 from tables.counts.stream import extent_inside, position_step, scan_tile
+from tables.counts.timing import BANK, BUS, TO_MACS, Tiles, Timing
 from tables.counts.walk import INFINITE_CYCLES
 from tables.nest import DRAM, IRRELEVANT, MACS, PE, I, Ints, Nest, O, W, fetched_elements
 

@@ -24,7 +24,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from tables.bounds.layer import CLASS_OF, INFINITE_COST
-from tables.bounds.outer_loops import CASES, NONE_FREE
+from tables.bounds.outer_state import CASES, NONE_FREE
 from tests.cross.test_bounds import MACHINES, draw_mapping, in_turns, restriction_of
 from tests.cross.test_groups import nest
 from tests.cross.test_solver_against_enumeration import machine, with_dram

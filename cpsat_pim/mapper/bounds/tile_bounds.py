@@ -19,7 +19,8 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.space.candidates import COST, IN_PE, INSIDE_BUFFER, INSIDE_PE, VECTOR, Candidates
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from tables.bounds.layer import INFINITE_COST
-from tables.bounds.outer_loops import DramLoopBounds, dram_loop_bounds, no_dram_loop_bounds
+from tables.bounds.outer_loops import dram_loop_bounds, no_dram_loop_bounds
+from tables.bounds.outer_state import DramLoopBounds
 from tables.bounds.shapes import ShapeTable
 from tables.bounds.tile_bounds import TrialObjective
 from tables.bounds.tiles import enumerate_tiles

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cpsat_pim.base.dims import BUFFERS, IRRELEVANT, Dim, Level, Tensor
@@ -14,6 +14,7 @@ from tables.counts.stream import ArrayTiming, dram_stream, interruption
 from tables.counts.walk import StreamCounts
 from tables.dram import Dram, block_counts, last_run, period
 from tables.nest import MACS, Nest
+from tests.conftest import SLOW
 from tests.cross.cases import Case, cases
 from tests.tables.nests import DRAM, build_nest
 
@@ -162,7 +163,7 @@ def test_last_write_out_opens_a_row_that_no_other_tile_is_in() -> None:
     assert [table.end_cycles[row_of(table, [k], 0)] for k in (64, 32)] == [29 + 16, 8]
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, suppress_health_check=[*SLOW, HealthCheck.filter_too_much])  # one of ten cases is such
 @given(case=cases())
 def test_an_interrupted_last_write_out_is_bounded(case: Case) -> None:
     """If another tensor of the bank is fetched by loops inside those that fetch O, O's last rows are opened anew."""
