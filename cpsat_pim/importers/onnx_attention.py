@@ -183,6 +183,19 @@ def _present(call: Call, form: Form, heads: Shape) -> Shape:
     return (*heads[:2], rows, heads[3])
 
 
+def attended(call: Call) -> Heads:
+    """Return the heads with the keys and values that some query attends to: with a local window those of the last rows.
+    A query sees its own row and those before it, a window in all.
+    """
+    heads = FORMS[call.kind].read(call)
+    window = int(call.given.get("local_window_size", -1))
+    if window < 1:
+        return heads
+    rows = min(heads.key[2], heads.query[2] + window - 1)
+    key, value = ((*shape[:2], rows, shape[3]) for shape in (heads.key, heads.value))
+    return evolve(heads, key=key, value=value)
+
+
 def check_heads(heads: Heads) -> None:
     """Check that queries and keys have the same channels.
 

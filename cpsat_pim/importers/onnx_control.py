@@ -6,12 +6,13 @@ from typing import Protocol
 
 import numpy as np
 import onnx
-from attrs import frozen
+from attrs import evolve, frozen
 from onnx import numpy_helper
 
-from cpsat_pim.importers.builder import Parts
+from cpsat_pim.importers.builder import Parts, Progress
 from cpsat_pim.importers.onnx_tensors import Checkpoint, Tensors, reads
 from cpsat_pim.importers.products import Shape, Unmappable
+from cpsat_pim.workload.network import NetworkNode
 
 #: The most trips of a loop that are followed one by one. A body of a hundred operators takes a few seconds then.
 _MOST_TRIPS = 1000
@@ -30,10 +31,10 @@ class Trace(Protocol):
 
 
 def branch(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]) -> None:
-    """Follow the branch of an `If` that is taken. If that is not known, follow both where neither holds a product.
+    """Follow the branch of an `If` that is taken. If that is not known, follow either where both have the same layers.
 
     Raises:
-        Unmappable: the condition is not known, and a branch holds a product.
+        Unmappable: the condition is not known, and the branches differ in their layers.
     """
     taken = trace.tensors.shapes.number(node.input[0])
     if taken is None:
@@ -45,21 +46,42 @@ def branch(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto])
 
 
 def _either(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]) -> None:
-    """Follow both branches; the results are those of either, known in size if both agree."""
-    tensors = trace.tensors
+    """Follow both branches and keep the layers of one; the results are known in size if both agree."""
+    tensors, graphs = trace.tensors, (call["else_branch"], call["then_branch"])
     before = tensors.checkpoint()
     sizes: list[list[Shape | None]] = []
-    for graph in (call["then_branch"], call["else_branch"]):
+    added: list[Progress] = []
+    for graph in graphs:
+        tensors.restore(before)
         trace.run(graph)
         sizes.append([tensors.shapes.sizes(info.name) for info in graph.output])
-    if tensors.builder.progress != before.progress:
+        added.append(tensors.builder.progress)
+    if len(added[0].skipped) + len(added[1].skipped) > 2 * len(before.progress.skipped) or not _are_alike(*added):
         tensors.restore(before)
         raise Unmappable(f"its condition {node.input[0]!r} is not known")
     parts = tensors.origins(reads(node))
-    for name, info, mine, other in zip(node.output, call["then_branch"].output, *sizes, strict=False):
-        if mine == other:
+    for name, info, one, other in zip(node.output, graphs[1].output, *sizes, strict=False):
+        if one == other:
             tensors.shapes.copy(info.name, name, with_value=False)
-        tensors.parts[name] = parts
+        tensors.parts[name] = tensors.builder.merge(parts, tensors.origin(info.name))
+
+
+def _are_alike(one: Progress, other: Progress) -> bool:
+    """Return whether the layers are the same but for their names."""
+
+    def nameless(progress: Progress) -> list[NetworkNode]:
+        number = {layer.name: str(index) for index, layer in enumerate(progress.layers)}
+        return [
+            evolve(
+                layer,
+                name=number[layer.name],
+                after=tuple(number.get(name, name) for name in layer.after),
+                workload=evolve(layer.workload, name=number[layer.name]),
+            )
+            for layer in progress.layers
+        ]
+
+    return nameless(one) == nameless(other)
 
 
 def _export(trace: Trace, inner: Sequence[onnx.ValueInfoProto], names: Sequence[str]) -> None:

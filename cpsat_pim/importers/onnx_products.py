@@ -11,7 +11,7 @@ from attrs import field, frozen
 from onnx import TensorProto
 
 from cpsat_pim.importers.builder import Operand, Parts
-from cpsat_pim.importers.onnx_attention import FORMS, check_heads
+from cpsat_pim.importers.onnx_attention import FORMS, attended, check_heads
 from cpsat_pim.importers.onnx_call import VENDOR, Call, kind_of
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
 from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, factors, is_channels_last
@@ -213,7 +213,7 @@ def _experts(product: Product, weights: tuple[int, int, int] = (2, 4, 6), defaul
 def _attention(product: Product) -> Parts:
     """Add attention; one that projects its input has a layer `name.qkv` for that."""
     builder, form, call = product.tensors.builder, FORMS[product.call.kind], product.call
-    heads = form.read(call)
+    heads = attended(call)
     check_heads(heads)
     origin = [product.tensors.origin(name) for name in product.node.input]
     if form.projection is not None:

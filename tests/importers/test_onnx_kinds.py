@@ -101,6 +101,19 @@ def test_keys_in_a_buffer_count_as_far_as_it_is_filled(save):
     assert counts == {"y.scores": 2 * 8 * 4 * 9, "y.context": 2 * 8 * 9 * 4}
 
 
+@pytest.mark.parametrize(("rows", "window", "keys"), [(1, 4, 4), (1, 40, 10), (1, -1, 10), (3, 4, 6)])
+def test_keys_beyond_the_window_of_every_query_do_not_count(save, rows, window, keys):
+    """After 10 - rows earlier keys: the last query sees `window` keys, and each one before it one key further back."""
+    read = ["q", "k", "v", "pk", "pv", "", "total"]
+    given = {"num_heads": 8, "kv_num_heads": 2, "local_window_size": window}
+    attention = helper.make_node("GroupQueryAttention", read, ["y", "nk", "nv"], "y", domain="com.microsoft", **given)
+    past = [value("pk", 1, 2, 10 - rows, 4), value("pv", 1, 2, 10 - rows, 4)]
+    inputs = [value("q", 1, rows, 32), value("k", 1, rows, 8), value("v", 1, rows, 8), *past]
+    scores = node("MatMul", "nk w", "after")
+    counts = macs(imported(save([attention, scores], inputs, [integers("total", 10), weight("w", 4, 3)])))
+    assert counts == {"y.scores": 8 * rows * 4 * keys, "y.context": 8 * rows * keys * 4, "after": 2 * 10 * 4 * 3}
+
+
 def test_products_fused_after_a_normalisation_are_a_layer_each(save):
     """Six rows of 32 channels to 16 queries, 8 keys and 8 values; then to two gates of 64, all of 4 bits."""
     read = "x _ n q s _ k s _ v s _"

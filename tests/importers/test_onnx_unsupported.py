@@ -52,11 +52,13 @@ def test_skipping_goes_on_without_them_and_tells(save):
 
 def test_branches_are_skipped_with_what_they_read(save):
     """An If hides what it computes; what it takes from outside comes before what reads its result."""
-    branch = helper.make_graph([node("MatMul", "a w", "inner")], "branch", [], [value("inner", 3, 8)])
+    once = helper.make_graph([node("MatMul", "a w", "inner")], "once", [], [value("inner", 3, 8)])
+    again = [node("MatMul", "a w", "first"), node("MatMul", "first w", "second")]
+    twice = helper.make_graph(again, "twice", [], [value("second", 3, 8)])
     file = save(
         [
             node("MatMul", "x w", "a"),
-            helper.make_node("If", ["flag"], ["b"], "if", then_branch=branch, else_branch=branch),
+            helper.make_node("If", ["flag"], ["b"], "if", then_branch=once, else_branch=twice),
             node("MatMul", "b w", "c"),
         ],
         [value("x", 3, 8), helper.make_tensor_value_info("flag", TensorProto.BOOL, [])],
@@ -66,6 +68,33 @@ def test_branches_are_skipped_with_what_they_read(save):
     result = import_network(file, skip_unsupported=True)
     assert result.summary == ["1 If (its condition 'flag' is not known, --bind flag=... may tell): if"]
     assert set(result.network.layers[1].after) == {"a", "input"}
+
+
+def test_branches_with_the_same_layers_are_one_of_them(save):
+    """Two products of 3 x 8 by 8 x 8 in a row, of other weights in each branch: one of the two, once."""
+    branches = [
+        helper.make_graph(
+            [node("MatMul", f"a {name}", f"{name}1"), node("MatMul", f"{name}1 {name}", f"{name}2")],
+            name,
+            [],
+            [value(f"{name}2", 3, 8)],
+        )
+        for name in "vw"
+    ]
+    file = save(
+        [
+            node("MatMul", "x w", "a"),
+            helper.make_node("If", ["flag"], ["b"], "if", then_branch=branches[0], else_branch=branches[1]),
+            node("MatMul", "b w", "c"),
+        ],
+        [value("x", 3, 8), helper.make_tensor_value_info("flag", TensorProto.BOOL, [])],
+        [weight("v", 8, 8), weight("w", 8, 8)],
+    )
+    network = import_network(file).network
+    assert [(layer.name, layer.after, layer.count) for layer in network.layers] == [
+        *(("a", ("input",), 1), ("v1", ("a",), 1), ("v2", ("v1",), 1), ("c", ("v2",), 1))
+    ]
+    assert {(layer.workload.P, layer.workload.C, layer.workload.K) for layer in network.layers} == {(3, 8, 8)}
 
 
 def test_network_without_products_is_refused(save):
