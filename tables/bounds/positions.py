@@ -23,7 +23,7 @@ from tables.counts.scan_parts import (
     fill_inside,
     run_cycles,
 )
-from tables.counts.scans import Parts, Scan, box_scan, measure_like, no_parts, scan_reach, with_banks
+from tables.counts.scans import Parts, Scan, box_scan, measure_like, no_parts, repeat_of, with_banks
 from tables.dram import Dram, last_run, period, recurrence, row_miss
 from tables.jit import njit
 from tables.nest import Ints
@@ -89,7 +89,7 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
         stop[axis, loop] = recurs
         everywhere, of_row = _positions(steps[i], unit, first, stop), row_of(unit, dram)
         measured, inside, parts = _measured(scan, everywhere, of_row, dram, like, parts)
-        for more in range(2):  # the positions that come `copies` times, then those that come once more
+        for more in range(2 if left else 1):  # the positions that come `copies` times, then those that come once more
             first[axis, loop], stop[axis, loop] = (0, left) if more else (left, recurs)
             at = _positions(steps[i], unit, first, stop)
             _count(at, copies + more, shift, measured, inside, of_row, dram, begins, ends, counts[i])
@@ -173,18 +173,24 @@ def _measured(scan: Scan, at: _Positions, row: Row, dram: Dram, like: Scan, part
     `like`, `parts`: as of `tables.counts.scans.measure_like`. The second figure is the first base address from which
     the scan does not lie in one row.
     """
-    wanted = np.zeros(row.units, np.bool_)
+    whole = repeat_of(scan, len(scan.times), row.unit, dram)
+    alike = min(whole.inside, row.classes)
+    wanted, number, is_wanted = np.empty(row.units, np.int64), alike, np.zeros(row.units, np.bool_)
+    for i in range(alike):
+        wanted[i], is_wanted[i] = i, True
+    most = alike + row.units - whole.inside  # different ones
     for base in at.bases:
-        for offset in at.inner:
-            wanted[located(base + offset, row)[1]] = True
-    inside, columns, parts = measure_like(scan, row.unit, dram, like, parts, wanted)
+        for offset in at.inner if number < most else at.inner[:0]:
+            place = _measured_at(base + offset, whole.inside, row)[1]
+            if not is_wanted[place]:
+                wanted[number], is_wanted[place], number = place, True, number + 1
+    wanted = wanted[:number]
+    columns, parts = measure_like(scan, row.unit, dram, like, parts, wanted)
     measured = parts.measured[len(scan.times)]
-    alike = min(inside, row.classes)
-    fill_inside(columns, alike, scan_reach(scan, len(scan.times)), row, dram, run_cycles(dram), measured)
+    fill_inside(columns, alike, whole.reach, row, dram, run_cycles(dram), measured)
     if dram.banks > 1:
-        wanted[:alike] = True
         measured = with_banks(measured, wanted, scan, row.unit, dram)
-    return measured, inside, parts
+    return measured, whole.inside, parts
 
 
 @njit

@@ -9,7 +9,7 @@ from tables.counts.rows import Row, class_of, column_of, located
 from tables.dram import Dram, period
 from tables.jit import njit
 from tables.nest import Ints
-from tables.reduce import gcd, nonzero
+from tables.reduce import gcd
 
 Flags = NDArray[np.bool_]
 
@@ -92,29 +92,52 @@ def _copy(source: Ints, target: Ints) -> None:
 
 
 @njit
-def mark_repeated(missing: Flags, repeat: Repeat, row: Row, out: Flags) -> bool:
-    """Mark the base addresses from which a part has to be measured, to measure its repetitions from those missing.
+def is_doubling_shorter(places: int, repeat: Repeat, row: Row) -> bool:
+    """Return whether to double a part from all base addresses is less work than to walk through its repetitions.
 
-    Those from which the part lies in one row are not marked. Where walking through the repetitions takes longer than
-    doubling the part from all base addresses, all others are marked. `missing`, `out` bool[addresses]. Returns whether
-    all are. Modifies out.
+    `places`: base addresses from which the repetitions have to be measured.
     """
-    places, doublings, times, steps = 0, 0, repeat.times, repeat.stride // row.unit
-    for i in range(row.units):
-        places += missing[i]
-    while times >> doublings:
+    doublings, rows = 0, repeat.times * (repeat.stride // row.unit) // row.units + 1
+    while repeat.times >> doublings:
         doublings += 1
-    if places * min(times, 2 * (times * steps // row.units + 1)) > 2 * doublings * row.units:
-        for i in range(repeat.inside, row.units):
-            out[i] = True
-        return True
-    for i in range(row.units if places else 0):
-        place, done = i, 0 if missing[i] else times
-        while done < times:
-            out[place] |= place >= repeat.inside
+    return places * min(repeat.times, 2 * rows) > 2 * doublings * row.units
+
+
+@njit
+def mark_lacking(wanted: Ints, repeat: Repeat, known: Flags, out: Ints) -> int:
+    """Write to `out` the wanted base addresses that are not known, and return their number; they are known from now on.
+
+    Those from which the part lies in one row are left out. `known` bool[addresses]. Modifies both.
+    """
+    number = 0
+    for place in wanted:
+        if place >= repeat.inside and not known[place]:
+            known[place], out[number], number = True, place, number + 1
+    return number
+
+
+@njit
+def mark_all(repeat: Repeat, known: Flags, out: Ints) -> int:
+    """Do as `mark_lacking`, with all base addresses."""
+    number = 0
+    for place in range(repeat.inside, len(known)):
+        if not known[place]:
+            known[place], out[number], number = True, place, number + 1
+    return number
+
+
+@njit
+def mark_repeated(places: Ints, repeat: Repeat, row: Row, known: Flags, out: Ints) -> int:
+    """Do as `mark_lacking`, with the base addresses of the repetitions of a part, the first ones at `places`."""
+    number, steps = 0, repeat.stride // row.unit
+    for first in places:
+        place, done = first, 0
+        while done < repeat.times:
+            if place >= repeat.inside and not known[place]:
+                known[place], out[number], number = True, place, number + 1
             more = _within(place, steps, repeat.inside)
             done, place = done + more, located(place + more * steps, row)[1]
-    return False
+    return number
 
 
 @njit
@@ -124,16 +147,16 @@ def _within(place: int, steps: int, inside: int) -> int:
 
 
 @njit
-def repeat_some(one: Ints, columns: Ints, repeat: Repeat, sums: Ints, missing: Flags, row: Row, dram: Dram,
+def repeat_some(one: Ints, columns: Ints, repeat: Repeat, sums: Ints, places: Ints, row: Row, dram: Dram,
                 longer: Ints, out: Ints) -> None:  # fmt: skip
-    """Write to `out` what the repetitions of a part take from the base addresses missing.
+    """Write to `out` what the repetitions of a part take from some base addresses.
 
     `one`, `columns`: what the part takes, from addresses from which it does not lie in one row, and does. `sums`: as
     from `sums_along`.
     """
     times, steps, piece = repeat.times, repeat.stride // row.unit, np.zeros((1, one.shape[1]), np.int64)
-    for i in range(row.units):
-        place, number, done = i, 0, 0 if missing[i] else times
+    for i in places:
+        place, number, done = i, 0, 0
         while done < times:
             more = min(times - done, _within(place, steps, repeat.inside))
             if place < repeat.inside:
@@ -211,13 +234,13 @@ def segment_columns(size: int, row: Row) -> Ints:
 
 
 @njit
-def measure_segments(size: int, unit: int, dram: Dram, longer: Ints, missing: Flags, out: Ints) -> None:
-    """Measure a segment of `size` bytes from the base addresses missing.
+def measure_segments(size: int, unit: int, dram: Dram, longer: Ints, places: Ints, out: Ints) -> None:
+    """Measure a segment of `size` bytes from some base addresses.
 
     `longer` int[n]: cycles of n columns in a run beyond one. Modifies `out`, which is int[addresses, columns as above].
     """
     per_row, banks = dram.row_bytes // dram.column_bytes, dram.banks
-    for i in nonzero(missing):
+    for i in places:
         first, last = i * unit // dram.column_bytes, (i * unit + size - 1) // dram.column_bytes
         columns, rows = last - first + 1, last // per_row + 1
         initial, final = min(columns, per_row - first), min(columns, last % per_row + 1)

@@ -15,6 +15,9 @@ from tables.counts.scan_parts import (
     Flags,
     Repeat,
     fill_inside,
+    is_doubling_shorter,
+    mark_all,
+    mark_lacking,
     mark_repeated,
     measure_segments,
     repeat_all,
@@ -27,7 +30,6 @@ from tables.counts.scan_parts import (
 from tables.dram import Dram
 from tables.jit import njit
 from tables.nest import FILTER_OF, I, Ints, LayerShape, P, span
-from tables.reduce import nonzero
 
 
 class Scan(NamedTuple):
@@ -106,10 +108,12 @@ def measure(scan: Scan, unit: int, dram: Dram) -> Ints:
 
     Returns int[row_bytes / unit, columns of `tables.counts.scan_parts`].
     """
-    everywhere = np.ones(dram.row_bytes // unit, np.bool_)
-    inside, columns, parts = measure_like(scan, unit, dram, scan, no_parts(), everywhere)
-    measured, whole = parts.measured[len(scan.times)], scan_reach(scan, len(scan.times))
-    fill_inside(columns, inside, whole, row_of(unit, dram), dram, run_cycles(dram), measured)
+    everywhere = np.empty(dram.row_bytes // unit, np.int64)
+    for i in range(len(everywhere)):
+        everywhere[i] = i
+    columns, parts = measure_like(scan, unit, dram, scan, no_parts(), everywhere)
+    measured, whole = parts.measured[len(scan.times)], repeat_of(scan, len(scan.times), unit, dram)
+    fill_inside(columns, whole.inside, whole.reach, row_of(unit, dram), dram, run_cycles(dram), measured)
     return with_banks(measured, everywhere, scan, unit, dram)
 
 
@@ -120,51 +124,48 @@ def no_parts() -> Parts:
 
 
 @njit
-def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Parts,
-                 wanted: Flags) -> tuple[int, Ints, Parts]:  # fmt: skip
+def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Parts, wanted: Ints) -> tuple[Ints, Parts]:
     """Measure a scan from base addresses within a row, and keep what scans with the same inner loops have in common.
 
     Rows and columns depend only on the base address modulo the row and, where the scan lies in one row, on that modulo
     the column: such addresses are one class. What a loop repeats within a row therefore recurs, and is counted by sums
-    along the classes that follow each other (`sums_along`). From other addresses (`wanted` bool[addresses]) the parts
-    of a scan are joined one by one: they ascend in memory, so two successive ones share at most the row, and the
+    along the classes that follow each other (`sums_along`). From other addresses (`wanted` int[any], in units) the
+    parts of a scan are joined one by one: they ascend in memory, so two successive ones share at most the row, and the
     column, where they meet. Or, where that is less work, 2 n repetitions are two parts of n repetitions.
 
     `parts`: of the scan `like`; those that both scans share are taken over. Modifies parts.
 
-    Returns the first address from which the scan does not lie in one row; int[classes], its column accesses from an
-    address of each class if it does; and its parts. The last of them is measured from wanted addresses behind that
-    first one, without the columns from BANKS on (`with_banks`).
+    Returns int[classes], the scan's column accesses from an address of each class if it lies in one row, and its parts.
+    The last of them is measured from the wanted addresses from which the scan does not lie in one row (`repeat_of`),
+    without the columns from BANKS on (`with_banks`).
     """
-    loops, row, longer, parts = (
-        len(scan.times),
-        row_of(unit, dram),
-        run_cycles(dram),
-        _kept(scan, unit, dram, like, parts),
-    )
-    missing, is_doubled = np.zeros((6, row.units), np.bool_), np.zeros(6, np.bool_)
-    _mark_lacking(wanted, parts.known[loops], _inside(scan, loops, unit, dram), missing[loops])
+    loops, row, longer = len(scan.times), row_of(unit, dram), run_cycles(dram)
+    parts = _kept(scan, unit, dram, like, parts)
+    missing, number = np.empty((loops + 1, row.units), np.int64), np.zeros(loops + 1, np.int64)
+    number[loops] = mark_lacking(wanted, repeat_of(scan, loops, unit, dram), parts.known[loops], missing[loops])
+    is_doubled = np.zeros(loops, np.bool_)
     for loop in range(loops - 1, -1, -1):
-        repeat = _repeat_of(scan, loop, unit, dram)
-        is_doubled[loop] = mark_repeated(missing[loop + 1], repeat, row, missing[loop])
-        _mark_lacking(missing[loop], parts.known[loop], repeat.inside, missing[loop])
-    measure_segments(scan.bytes, unit, dram, longer, missing[0], parts.measured[0])
+        repeat, places = repeat_of(scan, loop, unit, dram), missing[loop + 1, : number[loop + 1]]
+        is_doubled[loop] = is_doubling_shorter(len(places), repeat, row)
+        if is_doubled[loop]:
+            parts.known[loop + 1] = True
+            number[loop] = mark_all(repeat, parts.known[loop], missing[loop])
+        else:
+            number[loop] = mark_repeated(places, repeat, row, parts.known[loop], missing[loop])
+    measure_segments(scan.bytes, unit, dram, longer, missing[0, : number[0]], parts.measured[0])
     columns = segment_columns(scan.bytes, row)
     for loop in range(loops):
-        repeat, one, out = _repeat_of(scan, loop, unit, dram), parts.measured[loop], parts.measured[loop + 1]
-        sums = sums_along(columns, repeat, row)
+        repeat, one, out = repeat_of(scan, loop, unit, dram), parts.measured[loop], parts.measured[loop + 1]
+        sums, places = sums_along(columns, repeat, row), missing[loop + 1, : number[loop + 1]]
         if is_doubled[loop]:
             fill_inside(columns, repeat.inside, repeat.reach, row, dram, longer, one)
             repeat_all(one, repeat.times, repeat.stride, unit, dram, longer, out)
         else:
-            repeat_some(one, columns, repeat, sums, missing[loop + 1], row, dram, longer, out)
+            repeat_some(one, columns, repeat, sums, places, row, dram, longer, out)
         columns = np.empty(row.classes, np.int64)
         for i in range(row.classes):
             columns[i] = repeated_columns(i, repeat.times, repeat, sums, row)
-    for loop in range(loops + 1):
-        for i in range(_inside(scan, loop, unit, dram), row.units):
-            parts.known[loop, i] |= missing[loop, i] or (loop > 0 and is_doubled[loop - 1])
-    return _inside(scan, loops, unit, dram), columns, parts
+    return columns, parts
 
 
 @njit
@@ -183,39 +184,23 @@ def _kept(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Parts) -> Parts:
 
 
 @njit
-def _repeat_of(scan: Scan, loop: int, unit: int, dram: Dram) -> Repeat:
-    """Return what a loop of a scan repeats: the part with the loops inside it."""
-    return Repeat(scan.times[loop], scan.strides[loop], scan_reach(scan, loop), _inside(scan, loop, unit, dram))
-
-
-@njit
-def _inside(scan: Scan, loops: int, unit: int, dram: Dram) -> int:
-    """Return the first base address from which the part with so many innermost loops does not lie in one row."""
-    return max(0, (dram.row_bytes - 1 - scan_reach(scan, loops)) // unit + 1)
-
-
-@njit
-def _mark_lacking(wanted: Flags, known: Flags, inside: int, out: Flags) -> None:
-    """Write to `out` which base addresses from `inside` on are wanted and not known; bool[addresses] each."""
-    for i in range(inside, len(wanted)):
-        out[i] = wanted[i] and not known[i]
-
-
-@njit
-def scan_reach(scan: Scan, loops: int) -> int:
-    """Return the bytes from the first byte to the last of a scan's part with its innermost loops."""
+def repeat_of(scan: Scan, loop: int, unit: int, dram: Dram) -> Repeat:
+    """Return what a loop of a scan repeats: the part with the loops inside it; behind the last loop the whole, once."""
     reach = scan.bytes - 1
-    for loop in range(loops):
-        reach += (scan.times[loop] - 1) * scan.strides[loop]
-    return reach
+    for inner in range(loop):
+        reach += (scan.times[inner] - 1) * scan.strides[inner]
+    inside = max(0, (dram.row_bytes - 1 - reach) // unit + 1)
+    if loop < len(scan.times):
+        return Repeat(scan.times[loop], scan.strides[loop], reach, inside)
+    return Repeat(1, 0, reach, inside)
 
 
 @njit
-def with_banks(measured: Ints, wanted: Flags, scan: Scan, unit: int, dram: Dram) -> Ints:
+def with_banks(measured: Ints, wanted: Ints, scan: Scan, unit: int, dram: Dram) -> Ints:
     """Return what is measured of a scan with the columns of the whole scan, for the wanted base addresses."""
     banks = dram.banks
     found = np.empty((len(measured), PER_BANK + 3 * banks), np.int64)
-    for i in nonzero(wanted):
+    for i in wanted:
         for column in range(measured.shape[1]):
             found[i, column] = measured[i, column]
         if banks == 1:
@@ -230,7 +215,7 @@ def with_banks(measured: Ints, wanted: Flags, scan: Scan, unit: int, dram: Dram)
                 used += 1
                 shared += number if number > 1 else 0
         found[i, BANKS], found[i, SHARED] = used, shared
-        found[i, CROSSES] = banks > 1 and _crosses(int(i) * unit, scan, dram)
+        found[i, CROSSES] = banks > 1 and _crosses(i * unit, scan, dram)
     return found
 
 
