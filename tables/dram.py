@@ -1,5 +1,6 @@
 """The banks of a tensor: geometry, timing, and the addresses of row-aligned blocks."""
 
+import math
 from typing import NamedTuple
 
 from tables.jit import jitable, njit
@@ -66,12 +67,17 @@ def block_address(block: int, block_bytes: int, dram: Dram) -> int:
 def block_counts(blocks: int, block_bytes: int, dram: Dram) -> tuple[int, int]:
     """Return the columns of one scan per row-aligned block, and the rows that all blocks fill."""
     per_row = max(1, dram.row_bytes // block_bytes)
-    columns = 0
-    for slot in range(min(per_row, blocks)):
-        start = slot * block_bytes
-        touched = (start + block_bytes - 1) // dram.column_bytes - start // dram.column_bytes + 1
-        columns += touched * len(range(slot, blocks, per_row))
+    rows, left = divmod(blocks, per_row)
+    columns = rows * _slot_columns(per_row, block_bytes, dram) + _slot_columns(left, block_bytes, dram)
     return columns, -(-blocks // per_row) * -(-block_bytes // dram.row_bytes)
+
+
+def _slot_columns(slots: int, block_bytes: int, dram: Dram) -> int:
+    """Return the columns of one scan of each of the first blocks of a row; they recur where blocks begin a column."""
+    recurs = dram.column_bytes // math.gcd(block_bytes, dram.column_bytes)
+    starts = range(0, min(slots, recurs) * block_bytes, block_bytes)
+    touched = [(start + block_bytes - 1) // dram.column_bytes - start // dram.column_bytes + 1 for start in starts]
+    return slots // recurs * sum(touched) + sum(touched[: slots % recurs])
 
 
 @njit

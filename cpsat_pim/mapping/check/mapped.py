@@ -5,7 +5,7 @@ import math
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 
@@ -34,8 +34,8 @@ class Mapped:
         """Return e0, e1 or e2 of every dim: the product of its two innermost factors at the PE, of all but T3 and T2 at
         the global buffer, of all but T3 at the row buffer.
         """
-        first = {Level.PE: 5, Level.GLOBAL_BUFFER: 2, Level.ROW_BUFFER: 1}[level]
-        return tuple(math.prod(self.factors(dim)[first:]) for dim in Dim)
+        inside = self.mapping.spatial[Direction.INTERNAL :] if level == Level.PE else self.mapping.spatial
+        return tuple(math.prod(column) for column in zip(*self.mapping.temporal[: level + 1], *inside, strict=True))
 
     def uncovered(self, level: Level, tensor: Tensor) -> tuple[Dim, ...]:
         """Return the loops of a level outside its tile of a tensor, outermost first."""

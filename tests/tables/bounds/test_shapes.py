@@ -12,7 +12,7 @@ from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable, build_shape_table
 from tables.counts.stream import ArrayTiming, dram_stream, interruption
 from tables.counts.walk import StreamCounts
-from tables.dram import Dram, block_counts, last_run, period
+from tables.dram import Dram, block_address, block_counts, last_run, period
 from tables.nest import MACS, Nest
 from tests.conftest import SLOW
 from tests.cross.cases import Case, cases
@@ -211,6 +211,16 @@ def test_tiles_across_rows_open_a_row_each() -> None:
 def test_blocks_are_packed_whole_into_rows() -> None:
     """Blocks of 24 B, two in a 64 B row: 5 blocks fill 3 rows; columns of 16 B: 2 at offset 0, and 24..47 touches 2."""
     assert block_counts(5, 24, DRAM) == (3 * 2 + 2 * 2, 3)
+
+
+@given(st.integers(1, 60), st.integers(1, 200), st.sampled_from([(64, 16), (48, 12), (32, 32), (40, 4)]))
+def test_blocks_take_the_columns_and_rows_of_their_bytes(blocks: int, block_bytes: int, sizes: tuple[int, int]) -> None:
+    """Counted byte by byte, each block from its address on."""
+    dram = DRAM._replace(row_bytes=sizes[0], column_bytes=sizes[1])
+    addresses = [range(start := block_address(b, block_bytes, dram), start + block_bytes) for b in range(blocks)]
+    columns = sum(len({byte // dram.column_bytes for byte in block}) for block in addresses)
+    rows = {byte // dram.row_bytes for block in addresses for byte in block}
+    assert block_counts(blocks, block_bytes, dram) == (columns, len(rows))
 
 
 def test_scans_of_several_segments_take_as_few_columns_as_they_can() -> None:
