@@ -47,9 +47,14 @@ def test_tasks_share_time_that_is_short(tasks):
 
 
 def test_tasks_leave_each_other_a_little_time():
-    """Of 21 s, the first of four tasks leaves 2 s to each other one; all end at once here, so nothing is used."""
-    for got, share in zip(limits(4, 21.0), [15, 17, 19, 20], strict=True):
+    """Of 8 s, the first of three tasks leaves 2 s to each other one; all end at once here, so nothing is used."""
+    for got, share in zip(limits(3, 8.0), [4, 6, 8], strict=True):
         assert share - 1 < got <= share
+
+
+def test_task_takes_a_few_equal_shares_at_most():
+    """Of 100 s for 20 tasks, the first gets twice 5 s, not what leaves 2 s to each other one, 62 s."""
+    assert 9 < limits(20, 100.0)[0] <= 10
 
 
 def test_task_takes_no_more_than_its_own_limit():
