@@ -20,7 +20,7 @@ class NodeBounds:
     """Bounds of layers in any layouts, each computed once; None: there is no mapping.
 
     Each is tighter than the one before and takes longer: `plain`, at once; `spatial`, of the arrangements of the PEs
-    (docs/solver.md, B1), hundredths of a second; `tiles` (B12), tenths, kept in the store if there is one.
+    (docs/solver.md, B1), hundredths of a second; `tiles` (B12), a tenth, kept in the store if there is one.
     """
 
     def __init__(
