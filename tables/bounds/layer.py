@@ -61,6 +61,7 @@ Record = Any
 #:   tiles of all tensors together. `widths` [tensor][the same three levels, DRAM at least]: bytes per element.
 #: - `needed` [tensor]: elements that MACs use; `depth`: product of the bounds of C, N and G, by which I's positions are
 #:   multiplied. `activation_fj`: of one row activation. `is_double` [PE, global buffer]: whether it has two slots.
+#: - `adds_up`: whether partial sums of lanes and PEs are added on their way to a memory.
 LAYER = np.dtype([
     ("bounds", np.int64, 8), ("stride", np.int64, 2), ("dilation", np.int64, 2), ("counts", np.int64, 8),
     ("resources", np.int64), ("coefficients", np.int64, (RESOURCES, 3, 2, 4, len(QUANTITIES))),
@@ -69,7 +70,7 @@ LAYER = np.dtype([
     ("dram", np.int64, 6), ("is_linked", np.int64, 3), ("most_fetched", np.int64), ("is_beside", np.int64, 3),
     ("banks", np.int64, 3), ("min_rows", np.int64, 3), ("min_columns", np.int64, 3), ("activation_fj", np.int64),
     ("capacity", np.int64, (3, 4)), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3), ("depth", np.int64),
-    ("is_double", np.int64, 2),
+    ("is_double", np.int64, 2), ("adds_up", np.int64),
 ])  # fmt: skip
 
 

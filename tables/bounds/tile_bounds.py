@@ -52,9 +52,11 @@ class TrialObjective(NamedTuple):
 TILE_STATE = np.dtype([
     # The spatial mapping: `vector` holds PEs and lanes per dim and whether the PEs store each tensor (also in `in_pe`).
     # `kinds`: rows of `TileCosts.points` and `arrays`. `min_cycles`: a lower bound on its latency. `loops_left`: bound
-    # divided by PEs and lanes, per dim; `class_loops_left` and `class_pes`: products per class.
+    # divided by PEs and lanes, per dim; `class_loops_left` and `class_pes`: products per class. `has_copies`: whether
+    # nothing adds up several copies of an output before the DRAM does.
     ("vector", np.int64, 19), ("in_pe", np.int64, 3), ("kinds", np.int64, 4), ("min_cycles", np.int64),
     ("loops_left", np.int64, 8), ("class_loops_left", np.int64, 4), ("class_pes", np.int64, 4),
+    ("has_copies", np.int64),
     # The PEs' tile, if `is_inner_set`; else any. Per dim: `inner_at`, which divisor T0 is; extents `e0` of a PE and of
     # the `array`; `outer_loops`, the iterations outside the array; `class_outer_loops`: products per class. Usage
     # [resource, tensor, buffers]: `without_visits`, what does not depend on the fetches into the array, and

@@ -50,10 +50,12 @@ def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
             columns = layer.min_columns[t]
             if (k == 2 and x.open_dims) or (not k and in_pe and not x.is_inner_set):
                 is_box, moved, times = False, x.moved[t] if k else layer.needed[t], fetches if k else visits
-                scans = times if t != O else 2 * times - 1
+                scans = _scans_of(x, t, k, times)
                 columns = max(columns, -(-moved * scans * layer.widths[t, 3] // column_bytes))
             elif not k:
                 b, times = x.pe_box[t], visits if in_pe else x.class_loops_left[t]
+                if not in_pe:  # each scan takes a column
+                    columns = max(columns, x.scans[t, free, k] * (1 + (t == O and x.has_copies)))
             for layout in range(2):
                 rows, taken = layer.min_rows[t], columns
                 if is_box:
@@ -64,12 +66,22 @@ def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
                     if not k and has_relevant and not x.open_dims:  # repeating the box opens all of its rows again
                         around = boxes[t, x.box[t], layout * LAYOUT : (layout + 1) * LAYOUT]
                         rows = max(rows, around[BOX] + (x.class_loops_outside[t] - 1) * around[SWEPT_REPEAT])
-                    taken = max(taken, (times if t != O else 2 * times - 1) * box[COLUMNS])
+                    taken = max(taken, _scans_of(x, t, k, times) * box[COLUMNS])
                 x.rows[t, free, k, layout] = rows
                 x.column_cycles[t, free, k, layout] = column * taken + excess
             opened, taken_of = x.rows[t, free, k], x.column_cycles[t, free, k]
             x.usage[t, free, k, ENERGY] += layer.activation_fj * min(opened[0], opened[1])
             x.stream_cycles[t, free, k] = min(taken_of[0] + miss * opened[0], taken_of[1] + miss * opened[1])
+
+
+@njit
+def _scans_of(x: Record, t: int, buffers: int, times: int) -> int:
+    """Return how often a tile is scanned that is fetched so many times: outputs are written each time and read back,
+    but for the first time, unless MACs add copies of them to the DRAM itself (B23).
+    """
+    if t != O:
+        return times
+    return 2 * times - 1 + (x.has_copies and not buffers and not x.in_pe[O])
 
 
 @njit

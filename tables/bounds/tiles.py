@@ -33,7 +33,7 @@ from tables.bounds.outer_state import DramLoopBounds
 from tables.bounds.tile_bounds import TILE_STATE, TrialObjective, bound_array_tile, bound_tile, find_stored_sets
 from tables.bounds.tile_streams import ALL_FREE, bound_tensors
 from tables.jit import njit
-from tables.nest import I, Ints, K, O, P, W
+from tables.nest import C, I, Ints, K, O, P, R, S, W
 
 
 @njit
@@ -120,6 +120,7 @@ def _set_vector(x: Record, layer: Record, given: Ints, kinds: Ints, cycles: int)
         x.loops_left[d] = layer.bounds[d] // (given[d] * given[8 + d])
         x.class_loops_left[CLASS_OF[d]] *= x.loops_left[d]
         x.class_pes[CLASS_OF[d]] *= given[d]
+    x.has_copies = not layer.adds_up and given[R] * given[S] * given[C] * given[8 + R] * given[8 + S] * given[8 + C] > 1
 
 
 @njit

@@ -11,8 +11,8 @@ import pytest
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.arch.memory import MemoryLevel
 from cpsat_pim.arch.pe_array import PEArray, PhyDim2
-from cpsat_pim.base.dims import Dim, Level
-from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict, to_machine
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.bounds.tile_bounds import TileBounds, TileEnumerations
@@ -100,6 +100,26 @@ def bound_of(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, m
     if any(mapping.stored[Level.PE]):  # else it does not matter which loops are the PEs' own
         same &= (found.tiles[:, 1:9] == mapping.extents(Level.PE)).all(axis=1)
     return int(found.tiles[same, -1].min(initial=trial + 1))
+
+
+@pytest.mark.parametrize(("reduces", "scans"), [(True, 1), (False, 2)])
+def test_copies_that_the_dram_adds_are_read_back_in_each_step(reduces: bool, scans: int) -> None:
+    """Four lanes make four partial sums of one output in each of 144 steps, and nothing stores outputs on chip. If the
+    lanes are not added up, a step reads the output before it writes it: two columns, each in a scan of its own.
+    """
+    layer, hierarchy = ConvWorkload(P=6, Q=3, C=4, K=8), PIMArchitecture().hierarchy
+    buffers = [attrs.evolve(level, stores=(True, True, False)) for level in hierarchy[:-1]]
+    arch = PIMArchitecture(spatial_reduction=reduces, hierarchy=(*buffers, hierarchy[-1]))
+    rows = [[1] * 8 for _ in range(7)]
+    rows[Level.DRAM][Dim.P], rows[Level.DRAM][Dim.Q], rows[Level.DRAM][Dim.K], rows[-1][Dim.C] = 6, 3, 8, 4
+    mapping = Mapping(
+        temporal=rows[:4], spatial=rows[4:], order=[[], [], [], [Dim.P, Dim.Q, Dim.K]], stored=[[False] * 3] * 3
+    )
+    figures, objective = predict(layer, arch, mapping).figures, Objective.named("latency")
+    assert figures.column_accesses[Tensor.O] == scans * 144
+    bound = bound_of(layer, arch, objective, mapping, objective.value(figures.latency_cycles, 0))
+    assert objective.value(scans * 144 * to_machine(arch).dram.tCCD, 0) <= bound
+    assert bound <= objective.value(figures.latency_cycles, 0)
 
 
 @pytest.mark.parametrize(

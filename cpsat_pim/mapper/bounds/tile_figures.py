@@ -81,6 +81,7 @@ class TileFigures:
             "needed": [needed_elements(spatial_bounds.shape, t) for t in Tensor],
             "depth": bounds[[Dim.C, Dim.N, Dim.G]].prod(),
             "is_double": [arch.hierarchy[m].double_buffered for m in ON_CHIP],
+            "adds_up": arch.spatial_reduction,
         }
         record = np.zeros(1, LAYER)
         for name, value in figures.items():

@@ -281,11 +281,25 @@ class Streams:
         self.b.imply([where, self.is_returned], ends >= edge[1])
 
     def _scans_per_output(self) -> Int:
-        """Return the write-outs and read-backs of an output tile: 2 X - 1 for X passes."""
-        scans = self.b.integer((2 * x - 1 for x in self.b.values(self.passes[Tensor.O])), "scans_O")
+        """Return the write-outs and read-backs of an output tile: 2 X - 1 for X passes, or 2 X where copies of outputs
+        are added in DRAM (B23): the first pass reads back, too.
+        """
+        passes, copied = self.passes[Tensor.O], self.b.flag(self._adds_copies)
+        least, most = self.b.bounds_of(copied)
+        values = {2 * x - 1 + n for x in self.b.values(passes) for n in (least, most)}
+        scans = self.b.integer(sorted(values), "scans_O")
         if not isinstance(scans, int):
-            self.b.model.add(scans == 2 * self.passes[Tensor.O] - 1)
+            self.b.model.add(scans == 2 * passes - 1 + copied)
         return scans
+
+    @property
+    def _adds_copies(self) -> Lit:
+        """Whether MACs add several copies of an output, which nothing adds up on the way, to the DRAM itself."""
+        v, o = self.v, Tensor.O
+        if v.arch.spatial_reduction:
+            return False
+        several = [self.b.at_least_two(n[o], f"copies_{i}") for i, n in enumerate((v.class_lanes, v.class_pes))]
+        return self.b.both([v.first_consumer(MACS, o), self.b.either(several, "has_copies")], "adds_copies")
 
     def _any_columns(self, t: Tensor, columns: Int) -> None:
         """Columns are at least the bytes moved over the bytes of a column, for every layout."""
