@@ -1,4 +1,4 @@
-"""Hypothesis profiles: in CI the same examples every time. Kernels, once. A fixture of tests that read files."""
+"""Hypothesis profiles: in CI fewer examples, the same every time. Kernels, once. A fixture of tests that read files."""
 
 import multiprocessing
 import os
@@ -13,13 +13,12 @@ from cpsat_pim.mapper.network.compile import compile_kernels
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile("default", deadline=None, suppress_health_check=SLOW)
-settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=SLOW)
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50, suppress_health_check=SLOW)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _compiled() -> None:
-    """Of workers that start together each compiles its share of the kernels, instead of what its first tests need."""
+def pytest_sessionstart() -> None:
+    """Of workers that start together each compiles its share of the kernels, before collecting tests compiles any."""
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         multiprocessing.current_process().name = worker.replace("gw", "gw-")
         compile_kernels()

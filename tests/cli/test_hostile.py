@@ -26,7 +26,7 @@ BOMB = "a: &a [x]\n" + "".join(f"{b}: &{b} [{NINES.format(a)}]\n" for a, b in zi
 FILES = {
     "bomb": f"version: 1\n{BOMB}",
     "loop": "version: 1\nx: &a [*a]\n",
-    "deep": f"version: 1\nx: {'[' * 3000}{']' * 3000}\n",
+    "deep": f"version: 1\nx: {'[' * 400}{']' * 400}\n",
     "long": f"# {'x' * 2**21}\nversion: 1\n",
     "digits": f"version: {'9' * 100_000}\n",
     "exponent": "version: 1e999999999\n",

@@ -13,6 +13,7 @@ from cpsat_pim.mapping import ONE_BANK, BankCounts, Mapping, banks_text
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
+from tests.cross.test_bounds import in_turns, quick_of
 from tests.cross.test_solver_against_enumeration import machine, proven_mapping
 
 #: Elements and columns of 4 B.
@@ -60,17 +61,19 @@ def least(case: str, node_banks: int, objective: Objective, counts: BankCounts |
     )
 
 
-@pytest.mark.parametrize("node_banks", [3, 4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+    ("case", "node_banks", "objective"),
+    [
+        *quick_of(QUICK, in_turns(3, CASES, [3, 4], OBJECTIVES)),
+        *(pytest.param(case, 8, objective, marks=pytest.mark.slow) for case in CASES for objective in OBJECTIVES),
+    ],
+    ids=lambda value: getattr(value, "kind", None),
 )
-def test_optimum_is_the_least_under_all_bank_counts(case: str, node_banks: int) -> None:
-    """For every objective; counts that others dominate are enumerated, too, and those of shared banks."""
+def test_optimum_is_the_least_under_all_bank_counts(case: str, node_banks: int, objective: Objective) -> None:
+    """Counts that others dominate are enumerated, too, and those of shared banks."""
     layer, toy = CASES[case]
-    arch = attrs.evolve(toy, node_banks=node_banks)
-    for objective in OBJECTIVES:
-        request = SolveRequest(objective=objective, constraints=Constraints(bank_counts=None), time_limit=60)
-        proven_mapping(layer, arch, request, least(case, node_banks, objective))
+    request = SolveRequest(objective=objective, constraints=Constraints(bank_counts=None), time_limit=60)
+    proven_mapping(layer, attrs.evolve(toy, node_banks=node_banks), request, least(case, node_banks, objective))
 
 
 @pytest.mark.parametrize("counts", [(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2)])

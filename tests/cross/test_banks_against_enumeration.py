@@ -15,6 +15,7 @@ from cpsat_pim.mapping import BANKS, Banks, Mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
+from tests.cross.test_bounds import in_turns, quick_of
 from tests.cross.test_solver_against_enumeration import machine, proven_mapping, with_dram
 
 #: In rows of 16 B: a product with all stored sets, one with a row-aligned tensor, streams that the MACs draw, returning
@@ -58,17 +59,16 @@ def least(case: str, node_banks: int, objective: Objective, banks: Banks | None 
     )
 
 
-@pytest.mark.parametrize("node_banks", [1, 2, 3])
 @pytest.mark.parametrize(
-    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+    ("case", "node_banks", "objective"),
+    quick_of(QUICK, in_turns(3, CASES, [1, 2, 3], OBJECTIVES)),
+    ids=lambda value: getattr(value, "kind", None),
 )
-def test_optimum_is_the_least_under_every_assignment(case: str, node_banks: int) -> None:
-    """For every objective; all assignments count that the node has banks for, also those that others divide."""
+def test_optimum_is_the_least_under_every_assignment(case: str, node_banks: int, objective: Objective) -> None:
+    """All assignments count that the node has banks for, also those that others divide."""
     layer, toy = CASES[case]
-    arch = attrs.evolve(toy, node_banks=node_banks)
-    for objective in OBJECTIVES:
-        request = SolveRequest(objective=objective, time_limit=30)
-        proven_mapping(layer, arch, request, least(case, node_banks, objective))
+    request = SolveRequest(objective=objective, time_limit=30)
+    proven_mapping(layer, attrs.evolve(toy, node_banks=node_banks), request, least(case, node_banks, objective))
 
 
 @pytest.mark.parametrize("node_banks", [1, 2, 3])

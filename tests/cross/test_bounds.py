@@ -77,10 +77,15 @@ def in_turns(share: int, *axes: Iterable[object]) -> list[Any]:
     ]
 
 
+def quick_of(cases: Iterable[str], turns: list[Any]) -> list[Any]:
+    """Return combinations of which only those of some cases are quick, if they were before; the case comes first."""
+    return [pytest.param(*p.values, marks=p.marks if p.values[0] in cases else pytest.mark.slow) for p in turns]
+
+
 COMBINATIONS = in_turns(len(KINDS), LAYERS, MACHINES, KINDS)
 #: Few: most of these mappings cost many times the optimum, and as much as too many tiles.
 FEW_TILES = SearchParameters(trial_tiles=50_000)
-DRAWN = 3
+DRAWN = 2
 #: CP-SAT's parameters and most work, one after the other, for a master problem with a fixed mapping. Propagation is
 #: mostly enough. Where it is not, a search without presolve may branch on figures of streams for half a minute; with
 #: presolve, which takes two seconds, it ends without a conflict.

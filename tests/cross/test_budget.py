@@ -11,7 +11,7 @@ from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_solver_against_enumeration import CASES, whole_space
 
-TRIED = 3
+TRIED = 2
 
 
 @pytest.mark.parametrize("case", ["product, weights in the row buffer", "separate row buffers"])

@@ -44,7 +44,7 @@ def draw_mapping(rng: random.Random) -> Mapping:
 def test_best_completion_costs_the_least_of_all(kind: str, machine: str) -> None:
     """Orders that have no effect, or the cost of another one, are pruned; no cheaper one is."""
     arch, objective, rng = MACHINES[machine], Objective.named(kind), random.Random(f"{kind} {machine}")
-    for _ in range(12):
+    for _ in range(8):
         mapping = draw_mapping(rng)
         subspace = Subspace.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Subspace.SPLIT
         levels = zip(mapping.order, mapping.outside, strict=False)

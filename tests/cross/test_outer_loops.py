@@ -55,7 +55,7 @@ def outer_loops_free(inner: tuple[int, ...], *, may_split: bool) -> Constraints:
 @example(outer=(4, 2, 2), inner=(2, 2, 4), banks=1, buffer_bytes=48, kind="energy", may_split=False)
 @example(outer=(3, 4, 2), inner=(1, 2, 8), banks=2, buffer_bytes=48, kind="latency", may_split=False)
 @example(outer=(4, 3, 1), inner=(2, 1, 4), banks=1, buffer_bytes=32, kind="energy", may_split=False)
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_optimum_is_the_least_over_all_outer_loops(
     outer: tuple[int, ...], inner: tuple[int, ...], banks: int, buffer_bytes: int, kind: str, may_split: bool
 ) -> None:
@@ -88,7 +88,7 @@ def test_optimum_is_the_least_over_all_outer_loops(
 @example(
     order=[Dim.N, Dim.C, Dim.K, Dim.P], outer=(1, 2, 1, 3), inner=(1, 4, 4, 2), aligned="I", banks=2, kind="energy"
 )
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_no_order_of_outer_loops_over_blocks_costs_less_than_its_bound(
     order: list[Dim], outer: tuple[int, ...], inner: tuple[int, ...], aligned: str, banks: int, kind: str
 ) -> None:

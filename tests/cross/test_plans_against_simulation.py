@@ -108,7 +108,7 @@ def draw(chance, graph, array):
 def test_prediction_is_what_is_simulated(name, interconnect):
     """Bytes, flits, hops, columns, activations, additions, energy, capacity and the estimate of time."""
     chance, graph = random.Random(name), build_graph(NETWORKS[name])
-    for _ in range(30):
+    for _ in range(20):
         rows, cols = chance.choice([(1, 2), (2, 2), (2, 3), (2, 4)])
         flit_bytes = chance.choice([1, 3, 16])
         array = NodeArray(

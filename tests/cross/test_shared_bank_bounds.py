@@ -48,7 +48,7 @@ LAYERS = {
     "1x1": ConvWorkload(P=8, Q=6, C=32, K=32, **WIDE_SUMS),  # type: ignore[arg-type]
     "3x3": ConvWorkload(R=3, S=3, P=8, Q=8, C=8, K=16, **WIDE_SUMS),  # type: ignore[arg-type]
 }
-DRAWN = 3
+DRAWN = 2
 
 
 def machine(row_bytes: int, node_banks: int) -> PIMArchitecture:
@@ -126,7 +126,7 @@ def cuts_hold(name: str, cuts: Callable[[Solution], Iterable[HeldScans | Returni
     """
     layer, arch, objective = LAYERS[name], machine(64, 1), Objective.named("latency")
     rng, tables, made = random.Random(f"{name} {drawn}"), build_tables(layer, arch), 0
-    for _ in range(20):
+    for _ in range(12):
         mapping = draw_mapping(layer, arch, rng)
         if drawn:
             mapping = attrs.evolve(mapping, stored=[(i, False, o) for i, _, o in mapping.stored])

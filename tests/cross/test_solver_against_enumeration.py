@@ -131,7 +131,7 @@ LONG = (
     *("convolution", "no multicast, no reduction", "product, bypass free"),
     *("strided", "closed pages, two rows of outputs", "separate, product", "groups, two banks"),
 )
-LONG_UNEVEN = ("groups", "all in the buffer", "no multicast, no reduction")
+LONG_UNEVEN = ("groups", "all in the buffer", "no multicast, no reduction", "halo in the PEs", "closed pages")
 
 
 @cache

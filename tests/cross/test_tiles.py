@@ -65,7 +65,7 @@ ALL_MACHINES = {
     "one bank on a bus": PIMArchitecture(node_banks=1, shared_data_bus=True),
     "slow on a bus": attrs.evolve(SLOW, shared_data_bus=True),
 }  # fmt: skip
-DRAWN = 10
+DRAWN = 6
 #: Of each layer on each machine, once.
 stream_tables = functools.cache(build_tables)
 

@@ -112,7 +112,7 @@ compile_kernels()
 before = compiled()
 os.environ["CPSAT_PIM_CACHE"] = sys.argv[1]
 for kind in ("energy", "latency"):
-    request = SolveRequest(objective=Objective.named(kind), then=None, time_limit=20)
+    request = SolveRequest(objective=Objective.named(kind), then=None, time_limit=5)
     solve_and_verify(ConvWorkload(R=3, P=8, C=8, K=8), PIMArchitecture(), request)
 print("enumerate_tiles" in before, "run_pipeline" in before, sorted(compiled() - before))
 """
