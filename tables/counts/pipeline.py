@@ -20,15 +20,22 @@ _MAX_VISITS = 1_000_000
 
 
 @njit
+def _most_banks(tiles: Tiles) -> int:
+    """Return the most banks that a tensor has. (Numba takes a second to compile `max()` of an array.)"""
+    return int(max(tiles.banks[0], tiles.banks[1], tiles.banks[2]))
+
+
+@njit
 def _new_banks(tiles: Tiles) -> Banks:
     """Return the banks at the start: no row is open."""
-    dram = tiles.dram
+    dram, rows = tiles.dram, np.empty((3, 2, _most_banks(tiles)), np.int64)
+    rows[:] = -1
     most = max(scan_patterns(tiles.i, dram), scan_patterns(tiles.w, dram), scan_patterns(tiles.o, dram))
     return Banks(
         np.zeros((3, 5), np.int64),
         np.zeros((3, 5), np.int64),
         np.zeros((3, ROWS), np.int64),
-        np.full((3, 2, tiles.banks.max()), -1, np.int64),
+        rows,
         np.zeros((3, most, 2), np.int64),
     )
 
@@ -204,7 +211,7 @@ def run_pipeline(timing: Timing, tiles: Tiles, most: int) -> int:
     clock, index, drawn = np.zeros(SLOTS, np.int64), np.zeros(timing.factors.shape[0], np.int64), np.zeros(3, np.int64)
     banks, visits, listed = _new_banks(tiles), np.empty((64, 2), np.int64), 0
     times, shifts = recurrences(timing, tiles)
-    snapshots = np.zeros((timing.outer, MAX_SNAPSHOTS, SLOTS + 3 * (2 + tiles.banks.max())), np.int64)
+    snapshots = np.zeros((timing.outer, MAX_SNAPSHOTS, SLOTS + 3 * (2 + _most_banks(tiles))), np.int64)
     moved, walked = -1, 0
     while True:
         walked += 1
