@@ -218,7 +218,7 @@ def slow_buffer(layer_stores: tuple[str, str, str], bandwidth: float) -> PIMArch
     return attrs.evolve(toy, hierarchy=(attrs.evolve(pe, entries=64), buffer, *toy.hierarchy[2:]))
 
 
-@pytest.mark.parametrize("bandwidth", [0.5, 0.05, 0.01])
+@pytest.mark.parametrize("bandwidth", [0.5, pytest.param(0.05, marks=pytest.mark.slow), 0.01])
 def test_a_link_that_is_not_used_takes_no_time(bandwidth: float) -> None:
     """Whatever the bandwidth of a buffer that a mapping bypasses."""
     layer, arch = ConvWorkload(C=4, K=2), slow_buffer(("W!", "IW", ""), bandwidth)

@@ -151,8 +151,9 @@ def test_waits_for_partial_sums_are_not_added_to_streams_of_operands(objective: 
     assert bound_of(layer, arch, objective, mapping, value) <= value
 
 
-@pytest.mark.parametrize("entries", [8, 12])
-@pytest.mark.parametrize("layer", [ConvWorkload(R=3, P=3, K=2), ConvWorkload(R=3, P=3, C=2)], ids=["K", "C"])
+@pytest.mark.parametrize(
+    ("layer", "entries"), in_turns(2, [ConvWorkload(R=3, P=3, K=2), ConvWorkload(R=3, P=3, C=2)], [8, 12])
+)
 def test_no_loops_outside_a_row_aligned_tile_cost_less_than_its_bound(layer: ConvWorkload, entries: int) -> None:
     """All ways to have the loops outside a tile of single elements in the row buffer, where little fits, and DRAM."""
     toy = machine("", "IWO", "IWO")
