@@ -21,11 +21,19 @@ def pair(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.fixture(scope="session")
+def map_result(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What `map --json` wrote, once for all tests."""
+    path = tmp_path_factory.mktemp("map") / "m.json"
+    assert map_tiny("--json", str(path)) == 0
+    return path.read_bytes()
+
+
 @pytest.fixture
-def mapped(tmp_path: Path) -> Path:
+def mapped(tmp_path: Path, map_result: bytes) -> Path:
     """A file that `map --json` wrote."""
     path = tmp_path / "m.json"
-    assert map_tiny("--json", str(path)) == 0
+    path.write_bytes(map_result)
     return path
 
 
