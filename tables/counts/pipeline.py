@@ -2,12 +2,12 @@
 
 Which tiles change is decided by the outermost loop that moves: every relevant loop further in then starts again. So a
 tile changes if some relevant loop outside it is the loop that moved, or lies inside that loop. What repeats is counted
-at once (`tables.counts.recurrences`).
+at once (`tables.counts.pipeline_repetitions`).
 """
 
 import numpy as np
 
-from tables.counts.recurrences import MAX_SNAPSHOTS, go_all, recurrences, skip
+from tables.counts.pipeline_repetitions import MAX_SNAPSHOTS, go_all, recurrences, skip
 from tables.counts.repetitions import ROWS, SCANS
 from tables.counts.timing import APART, FREED, LAST, LINK, NOW, READY, SLOTS, TO_MACS, Banks, Tiles, Timing
 from tables.counts.visits import add_visits, scan_pattern, scan_patterns

@@ -79,7 +79,8 @@ class TrialBounds:
         self._work += result.work
         is_refuted = result.status == cp_model.INFEASIBLE
         is_proven = result.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
-        if self._state.is_hard and not is_proven and result.work >= 0.9 * self.most_work:  # not for want of time
+        is_spent = result.work >= self._parameters.spent_share * self.most_work
+        if self._state.is_hard and is_spent and not is_proven:
             self._part /= self._parameters.unproven_parts
             self.most_work *= 2
         elif is_refuted and result.work < self._parameters.light_work:

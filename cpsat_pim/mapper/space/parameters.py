@@ -83,10 +83,14 @@ class SearchParameters:
     solve_work: float = _number(6.0, _above_zero)
     #: ... and where tensors share a bank, as the first cutoffs are high: what was found by then lowers the next one.
     solve_work_in_banks: float = _number(0.5, _above_zero)
-    #: ... of one solve of a hard layer where tensors share a bank; twice as much after one that ends without a proof,
+    #: Most work of one solve of a hard layer where tensors share a bank. After a solve that spent it without a proof the
+    #: next one may take twice as much, ...
     hard_solve_work: float = _number(1.0, _above_zero)
-    #: when the next trial bound is nearer to the lower bound by this factor, until a light refutation doubles that.
+    #: ... and the next trial bound rises by at most one part of so many of the distance to the cutoff; after another
+    #: such solve by one part of so many of that. A light refutation doubles the part.
     unproven_parts: int = _number(4, positive)
+    #: Share of its most work from which on a solve has spent it, rather than ended for want of time.
+    spent_share: float = _number(0.9, share)
     #: By so many tiles more a hard layer's trial bound rises at first. Measured on fc6 with tiny buffers: a fixed
     #: thousand took many solves of next to no work each, hence the two rules below.
     tiles_per_trial: int = _number(1000, positive)
