@@ -157,7 +157,7 @@ def test_mistake_in_a_layer_names_place_layer_and_key(write, layers, message):
         ),
         ("version: 1\nlayers: [\n", "3:1: is not YAML: expected the node content, but found '<stream end>'"),
         ("a: 1\n---\nb: 1\n", "2:1: is not YAML: but found another document"),
-        ("x: " + "[" * 400 + "]" * 400, " is nested too deeply"),
+        ("x: " + "[" * 5000 + "]" * 5000, " is nested too deeply"),
         (b"\xff\xfe\x00\x01", " is not a YAML text file"),
         (b"\x00\x01\x02", " is not a YAML text file"),
     ],
