@@ -83,8 +83,8 @@ class SearchParameters:
     solve_work: float = _number(6.0, _above_zero)
     #: ... and where tensors share a bank, as the first cutoffs are high: what was found by then lowers the next one.
     solve_work_in_banks: float = _number(0.5, _above_zero)
-    #: Most work of one solve of a hard layer where tensors share a bank. After a solve that spent it without a proof the
-    #: next one may take twice as much, ...
+    #: Most work of one solve of a hard layer where tensors share a bank. After a solve that spent it without a proof
+    #: the next one may take twice as much, ...
     hard_solve_work: float = _number(1.0, _above_zero)
     #: ... and the next trial bound rises by at most one part of so many of the distance to the cutoff; after another
     #: such solve by one part of so many of that. A light refutation doubles the part.
