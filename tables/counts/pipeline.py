@@ -8,10 +8,9 @@ at once (`tables.counts.pipeline_repetitions`).
 import numpy as np
 
 from tables.counts.pipeline_repetitions import MAX_SNAPSHOTS, go_all, recurrences, skip
-from tables.counts.repetitions import ROWS, SCANS
+from tables.counts.row_state import ROWS, SCANS, access_rows, cycles_so_far
 from tables.counts.timing import APART, FREED, LAST, LINK, NOW, READY, SLOTS, TO_MACS, Banks, Tiles, Timing
 from tables.counts.visits import add_visits, scan_pattern, scan_patterns
-from tables.counts.walk import _access_rows, _cycles
 from tables.jit import njit
 from tables.nest import DRAM, PE, I, Ints, O, W
 
@@ -73,10 +72,10 @@ def _scan(t: int, at: Ints, part: int, tiles: Tiles, banks: Banks, visits: Ints,
     if not banks.patterns[t, which, 1]:
         visits, listed = _list_visits(t, which, tiles, banks, visits, listed)
     state, scanned = banks.state[part], visits[banks.patterns[t, which, 0] : banks.patterns[t, which, 1]]
-    before = _cycles(state, tiles.dram)
+    before = cycles_so_far(state, tiles.dram)
     rows = banks.rows[part]
-    _access_rows(row + t * APART * rows.shape[1], scanned, tiles.dram, tiles.banks[t], state, rows)
-    return _cycles(state, tiles.dram) - before, visits, listed
+    access_rows(row + t * APART * rows.shape[1], scanned, tiles.dram, tiles.banks[t], state, rows)
+    return cycles_so_far(state, tiles.dram) - before, visits, listed
 
 
 @njit

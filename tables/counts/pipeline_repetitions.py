@@ -7,7 +7,8 @@ what that one took, and so do its repetitions.
 
 import numpy as np
 
-from tables.counts.repetitions import OPEN, RUN, SCANS, USED, go, loop_recurrence
+from tables.counts.repetitions import go, loop_recurrence
+from tables.counts.row_state import OPEN, RUN, SCANS, USED
 from tables.counts.timing import APART, NOW, SLOTS, Banks, Tiles, Timing
 from tables.jit import njit
 from tables.nest import Ints

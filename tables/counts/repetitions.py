@@ -6,22 +6,26 @@ costs what that one cost.
 
 from typing import NamedTuple
 
+from tables.counts.row_state import (
+    ACTIVATIONS,
+    COLUMNS,
+    CYCLES,
+    OPEN,
+    OVERLAPPED,
+    ROWS,
+    RUN,
+    SCANS,
+    STALLED,
+    SUPPLIED,
+    TAKEN,
+    USED,
+)
 from tables.counts.visits import SEQUENTIAL, WINDOW, Tile
 from tables.dram import Dram, recurrence
 from tables.jit import njit
 from tables.nest import Ints
 from tables.reduce import copied, is_any
 
-#: Slots of a walk's state:
-#:
-#: - COLUMNS and ACTIVATIONS so far, CYCLES of the runs that are closed, columns in the current RUN, SCANS begun;
-#: - tiles TAKEN; the cycle at which the array was last SUPPLIED; cycles for which it STALLED; tiles (or array steps)
-#:   whose load is OVERLAPPED by computation, and the fewest cycles of such a load (QUICKEST); the stall for the SECOND.
-COLUMNS, ACTIVATIONS, CYCLES, RUN, SCANS, TAKEN, SUPPLIED, STALLED, OVERLAPPED, SECOND, QUICKEST = range(11)
-#: Rows of `rows` int[2, banks]: the open row of each bank (-1 for none), and the scan that used the bank last.
-OPEN, USED = range(2)
-#: A snapshot of a walk holds its state, and from this place on the open row of each bank.
-ROWS = QUICKEST + 1
 #: The most iterations of a loop after which its addresses may recur for the recurrence to be used. Elements of a byte
 #: recur after 1024 in rows of a KiB.
 MAX_SNAPSHOTS = 2048

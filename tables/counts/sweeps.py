@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.counts.repetitions import CYCLES, OPEN, QUICKEST, ROWS, RUN, SCANS, SUPPLIED, TAKEN, USED
+from tables.counts.row_state import CYCLES, OPEN, QUICKEST, ROWS, RUN, SCANS, SUPPLIED, TAKEN, USED
 from tables.counts.visits import WINDOW, Tile
 from tables.dram import Dram
 from tables.jit import njit

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.counts.repetitions import (
+from tables.counts.repetitions import Demand, go, is_used, loop_recurrence, skip_recurrence
+from tables.counts.row_state import (
     ACTIVATIONS,
     COLUMNS,
     CYCLES,
@@ -17,21 +18,18 @@ from tables.counts.repetitions import (
     QUICKEST,
     ROWS,
     RUN,
-    SCANS,
     SECOND,
     STALLED,
     SUPPLIED,
     TAKEN,
     USED,
-    Demand,
-    go,
-    is_used,
-    loop_recurrence,
-    skip_recurrence,
+    access_rows,
+    close_rows,
+    cycles_so_far,
 )
 from tables.counts.sweeps import end_sweep, new_sweeps, recall_or_begin
 from tables.counts.visits import WINDOW, Tile, add_visits, scan_pattern, scan_patterns
-from tables.dram import Dram, last_run, period
+from tables.dram import Dram, period
 from tables.jit import njit
 from tables.nest import Ints
 from tables.reduce import product
@@ -102,41 +100,6 @@ class StreamLimit(NamedTuple):
 
 #: A limit that every stream meets.
 NO_STREAM_LIMIT = StreamLimit(INFINITE_CYCLES, INFINITE_CYCLES)
-
-
-@njit
-def _access_rows(row: int, visits: Ints, dram: Dram, banks: int, state: Ints, rows: Ints) -> None:
-    """Access the rows of one scan; `row`: where it begins, `visits` int[n, 2], `banks` of the tensor. Modifies state
-    and rows.
-    """
-    state[SCANS] += 1
-    for i in range(len(visits)):
-        here, columns = row + visits[i, 0], visits[i, 1]
-        bank = here % banks if banks > 1 else 0
-        rows[USED, bank] = state[SCANS]
-        if rows[OPEN, bank] != here:
-            rows[OPEN, bank] = here
-            if state[RUN] > 0:
-                state[CYCLES] += period(state[RUN], dram)
-            state[ACTIVATIONS] += 1
-            state[RUN] = 0
-        state[RUN] += columns
-        state[COLUMNS] += columns
-    if not dram.is_open:
-        _close_rows(rows)
-
-
-@njit
-def _close_rows(rows: Ints) -> None:
-    """Close the rows of all banks. Modifies rows."""
-    for bank in range(rows.shape[1]):
-        rows[OPEN, bank] = -1
-
-
-@njit
-def _cycles(state: Ints, dram: Dram) -> int:
-    """Return the cycles of the stream if it ended here."""
-    return int(state[CYCLES]) + last_run(state[RUN], dram)
 
 
 @njit
@@ -323,25 +286,25 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
             visits, listed = _list_visits(which, tile, dram, patterns, visits, listed)
         scanned = visits[patterns[which, 0] : patterns[which, 1]]
         if not is_output or always_reads or _returns(index, loops):
-            _access_rows(row, scanned, dram, dram.banks, state, rows)
+            access_rows(row, scanned, dram, dram.banks, state, rows)
         if state[TAKEN] == 0:
-            first_cycles = _cycles(state, dram)
+            first_cycles = cycles_so_far(state, dram)
         moved = _advance(index, at, loops, steps)
-        before_last, is_interrupted = _cycles(state, dram), _is_interrupted(last, moved, interruption)
+        before_last, is_interrupted = cycles_so_far(state, dram), _is_interrupted(last, moved, interruption)
         if is_interrupted and not interruption.is_streamed:
-            _close_rows(rows)
+            close_rows(rows)
         if is_output:
-            _access_rows(row, scanned, dram, dram.banks, state, rows)
+            access_rows(row, scanned, dram, dram.banks, state, rows)
         if is_interrupted and interruption.is_streamed:
-            _close_rows(rows)
+            close_rows(rows)
         last = moved
         state[TAKEN] += 1
         if state[TAKEN] % demand.scans == 0:
             is_overlapped = demand.is_streamed or (moved >= 0 if is_output else state[TAKEN] > 1)
             exposed = 0
             if is_output and not demand.is_streamed:  # an old tile makes room for one that returns
-                exposed = (_cycles(state, dram) if _returns(index, loops) else before_last) - state[SUPPLIED]
-            _supply(state, _cycles(state, dram), exposed, is_overlapped, demand)
+                exposed = (cycles_so_far(state, dram) if _returns(index, loops) else before_last) - state[SUPPLIED]
+            _supply(state, cycles_so_far(state, dram), exposed, is_overlapped, demand)
         if moved < sweeps.outer:
             end_sweep(sweeps, state, rows, moved >= 0)
         if moved < 0:
@@ -349,7 +312,7 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
         again, step = (recurrences[moved, 0], recurrences[moved, 1]), steps[moved]
         skip_recurrence(index, at, moved, state, rows, moving, snapshots[moved], loops, step, again, demand)
     steady = state[OVERLAPPED] * max(0, state[QUICKEST] - demand.cycles) if state[OVERLAPPED] else 0
-    total = max(_cycles(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
+    total = max(cycles_so_far(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
     closed = state[CYCLES] + (period(state[RUN], dram) if state[RUN] else 0)
     counted = (state[COLUMNS], state[ACTIVATIONS], total)
     return (*counted, first_cycles, total - before_last, state[STALLED], steady, state[SECOND], closed)
