@@ -7,7 +7,8 @@ from pathlib import Path
 from attrs import frozen
 
 from cpsat_pim.base.extras import import_extra
-from cpsat_pim.importers.builder import NetworkBuilder, SkippedOperator
+from cpsat_pim.importers.builder import NetworkBuilder
+from cpsat_pim.importers.progress import SkippedOperator
 from cpsat_pim.workload.network import Network
 
 __all__ = ["ImportedNetwork", "import_network", "is_model"]

@@ -8,7 +8,7 @@ an ordering.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -27,10 +27,10 @@ from cpsat_pim.importers.products import (
     transposed,
     transposed_convolution,
 )
+from cpsat_pim.importers.progress import Parts, Progress, SkippedOperator
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
-Parts = tuple[tuple[str, ...], ...]
 Widths = dict[str, int | Fraction]
 
 _T = TypeVar("_T")
@@ -45,30 +45,6 @@ class Operand:
 
     shape: Shape = field(converter=as_tuple)
     parts: Parts
-
-
-@frozen
-class SkippedOperator:
-    """An operator that computes but is not a layer: its kind, with the reason if only some operators of the kind are
-    skipped, and its multiply-accumulates if these are known.
-    """
-
-    kind: str
-    name: str
-    macs: int | None = None
-
-
-@frozen
-class Progress:
-    """The operators skipped and the layers added so far."""
-
-    skipped: tuple[SkippedOperator, ...]
-    layers: tuple[NetworkNode, ...]
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of the layers."""
-        return sum(layer.count * layer.workload.macs for layer in self.layers)
 
 
 class NetworkBuilder:
@@ -273,6 +249,23 @@ class NetworkBuilder:
         for kept in (self._before, self._depth):
             for name in kept.keys() - names:
                 del kept[name]
+
+    def either(self, ways: Sequence[Callable[[], Sequence[Parts]]]) -> list[Parts] | None:
+        """Go each way from here and keep the layers of the last one, if all add the same and skip nothing.
+
+        A way returns the parts of its results. Returned are those of each result, whichever way was gone; None if the
+        ways differ, and nothing is kept.
+        """
+        before, gone = self.progress, []
+        for follow in ways:
+            self.restore(before)
+            gone.append((follow(), self.progress))
+        last = self.progress
+        if any(way.skipped != before.skipped or not way.is_like(last) for _, way in gone):
+            self.restore(before)
+            return None
+        kept = [way.rename(results, last) for results, way in gone]
+        return [self.merge(*parts) for parts in zip(*kept, strict=True)]
 
     # Layers
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 import onnx
-from attrs import evolve, frozen
+from attrs import frozen
 from onnx import numpy_helper
 
-from cpsat_pim.importers.builder import Parts, Progress
 from cpsat_pim.importers.onnx_tensors import Checkpoint, Tensors, reads
 from cpsat_pim.importers.products import Shape, Unmappable
-from cpsat_pim.workload.network import NetworkNode
+from cpsat_pim.importers.progress import Parts
 
 #: The most trips of a loop that are followed one by one. A body of a hundred operators takes a few seconds then.
 _MOST_TRIPS = 1000
@@ -50,38 +50,21 @@ def _either(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]
     tensors, graphs = trace.tensors, (call["else_branch"], call["then_branch"])
     before = tensors.checkpoint()
     sizes: list[list[Shape | None]] = []
-    added: list[Progress] = []
-    for graph in graphs:
+
+    def follow(graph: onnx.GraphProto) -> list[Parts]:
         tensors.restore(before)
         trace.run(graph)
         sizes.append([tensors.shapes.sizes(info.name) for info in graph.output])
-        added.append(tensors.builder.progress)
-    if len(added[0].skipped) + len(added[1].skipped) > 2 * len(before.progress.skipped) or not _are_alike(*added):
+        return [tensors.origin(info.name) for info in graph.output]
+
+    results = tensors.builder.either([partial(follow, graph) for graph in graphs])
+    if results is None:
         tensors.restore(before)
         raise Unmappable(f"its condition {node.input[0]!r} is not known")
-    parts = tensors.origins(reads(node))
-    for name, info, one, other in zip(node.output, graphs[1].output, *sizes, strict=False):
+    for name, info, one, other, parts in zip(node.output, graphs[1].output, *sizes, results, strict=False):
         if one == other:
             tensors.shapes.copy(info.name, name, with_value=False)
-        tensors.parts[name] = tensors.builder.merge(parts, tensors.origin(info.name))
-
-
-def _are_alike(one: Progress, other: Progress) -> bool:
-    """Return whether the layers are the same but for their names."""
-
-    def nameless(progress: Progress) -> list[NetworkNode]:
-        number = {layer.name: str(index) for index, layer in enumerate(progress.layers)}
-        return [
-            evolve(
-                layer,
-                name=number[layer.name],
-                after=tuple(number.get(name, name) for name in layer.after),
-                workload=evolve(layer.workload, name=number[layer.name]),
-            )
-            for layer in progress.layers
-        ]
-
-    return nameless(one) == nameless(other)
+        tensors.parts[name] = parts or tensors.origins(node.input)
 
 
 def _export(trace: Trace, inner: Sequence[onnx.ValueInfoProto], names: Sequence[str]) -> None:

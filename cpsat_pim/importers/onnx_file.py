@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import inliner
 
 from cpsat_pim.importers.binding import check_bound
-from cpsat_pim.importers.builder import FED, NetworkBuilder, Parts
+from cpsat_pim.importers.builder import FED, NetworkBuilder
 from cpsat_pim.importers.onnx_call import kind_of
 from cpsat_pim.importers.onnx_control import CONTROL
 from cpsat_pim.importers.onnx_operators import JOINING, PASSING, SUMS, WITHOUT_DATA
@@ -19,6 +19,7 @@ from cpsat_pim.importers.onnx_products import PRODUCTS, Product, product_sum
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, is_scalar, open_dims
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name, reads
 from cpsat_pim.importers.products import Unmappable
+from cpsat_pim.importers.progress import Parts
 
 
 def trace_onnx(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:

@@ -10,13 +10,14 @@ import onnx
 from attrs import field, frozen
 from onnx import TensorProto
 
-from cpsat_pim.importers.builder import Operand, Parts
+from cpsat_pim.importers.builder import Operand
 from cpsat_pim.importers.onnx_attention import FORMS, attended, check_heads
 from cpsat_pim.importers.onnx_call import VENDOR, Call, kind_of
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
 from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, factors, is_channels_last
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name
 from cpsat_pim.importers.products import Shape, Unmappable, sources
+from cpsat_pim.importers.progress import Parts
 
 
 @frozen

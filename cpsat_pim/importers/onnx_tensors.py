@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 import onnx
 from attrs import frozen
 
-from cpsat_pim.importers.builder import NetworkBuilder, Operand, Parts, Progress
+from cpsat_pim.importers.builder import NetworkBuilder, Operand
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, subgraphs
+from cpsat_pim.importers.progress import Parts, Progress
 
 
 @frozen(kw_only=True)

@@ -10,9 +10,10 @@ import torch
 from torch.fx import Node
 
 from cpsat_pim.importers.binding import check_bound
-from cpsat_pim.importers.builder import FED, NetworkBuilder, Operand, Parts
+from cpsat_pim.importers.builder import FED, NetworkBuilder, Operand
 from cpsat_pim.importers.products import Shape, Unmappable, sources, transposed
-from cpsat_pim.importers.torch_bodies import SLICING, SlicedBody, sliced_body
+from cpsat_pim.importers.progress import Parts
+from cpsat_pim.importers.torch_bodies import SLICING, Body, SlicedBody, branches, loop_body, sliced_body
 from cpsat_pim.importers.torch_kinds import (
     CONVOLUTIONS,
     GROUPED,
@@ -26,6 +27,7 @@ from cpsat_pim.importers.torch_kinds import (
     TRANSPOSED_CONVOLUTIONS,
     WITHOUT_DATA,
 )
+from cpsat_pim.importers.torch_nodes import arguments_of, factors_of, for_each, holds_tensors, origin_of
 from cpsat_pim.importers.torch_recurrent import RECURRENT, recurrent_layers
 
 
@@ -55,7 +57,7 @@ class Trace:
 
     def _result(self, node: Node) -> Parts:
         """Return the parts of a node's result; none for anything but tensors."""
-        if node.op != "call_function" or not _holds_tensors(node.meta.get("val")):
+        if node.op != "call_function" or not holds_tensors(node.meta.get("val")):
             return FED if node.name in self._fed else ()
         read = [self._parts[other] for other in node.all_input_nodes]
         operator = node.target
@@ -76,7 +78,7 @@ class Trace:
 
     def _product(self, kind: str, node: Node, read: list[Parts]) -> Parts:
         """Add a product, including its bias or mask; skip it if it is not a layer."""
-        given, macs = _arguments(node), None
+        given, macs = arguments_of(node), None
         try:
             if kind in (*CONVOLUTIONS, *TRANSPOSED_CONVOLUTIONS):
                 return self._convolution(kind, node, given)
@@ -109,8 +111,8 @@ class Trace:
         An element-wise function of one tensor is no product of two, though it may multiply: the square of a
         normalisation, an activation such as x * sigmoid(x).
         """
-        given = _arguments(node)
-        factors, axes = _factors(given["self"]), given.get("dim")
+        given = arguments_of(node)
+        factors, axes = factors_of(given["self"]), given.get("dim")
         if factors is None or self._is_of_one(factors):
             return None
         axes = axes if isinstance(axes, list | tuple) and axes else [*range(len(self._shape(given["self"])))]
@@ -131,10 +133,10 @@ class Trace:
     def _convolution(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
         data, weight = self._operand(given["input"]), self._operand(given["weight"])
         axes = len(weight.shape) - 2
-        stride, dilation = _each(given["stride"], axes), _each(given["dilation"], axes)
+        stride, dilation = for_each(given["stride"], axes), for_each(given["dilation"], axes)
         build: Callable[..., Parts] = self._builder.convolution
         if kind in TRANSPOSED_CONVOLUTIONS or given.get("transposed"):
-            build = partial(self._builder.transposed_convolution, padding=_each(given["padding"], axes))
+            build = partial(self._builder.transposed_convolution, padding=for_each(given["padding"], axes))
         result = build(
             self._name(node, kind, given["weight"]),
             *(data, weight, self._shape(node)),
@@ -219,21 +221,49 @@ class Trace:
             return self._attention(node, dict(zip(("query", "key", "value"), node.args, strict=False)))
         if kind == "with_effects" and str(node.args[1]).startswith("aten."):  # an assertion, in the order of effects
             return self._builder.merge(*read)
-        if kind in SLICING:
-            return self._slices(sliced_body(node), read)
-        return self._builder.skip(kind, node.name, *read)
+        try:
+            if kind == "cond":
+                return self._either(node, read)
+            if kind == "while_loop":
+                return self._loop(node, read)
+        except Unmappable as reason:
+            kind = f"{kind} ({reason})"
+        return self._slices(sliced_body(node), read) if kind in SLICING else self._builder.skip(kind, node.name, *read)
+
+    def _either(self, node: Node, read: list[Parts]) -> Parts:
+        """Follow both branches and keep the layers of one, where they are the same."""
+        results = self._builder.either([partial(self._run, body) for body in branches(node)])
+        if results is None:
+            raise Unmappable("its branches differ, and which one is taken is not known")
+        return self._builder.merge(*results) or self._builder.merge(*read)
+
+    def _loop(self, node: Node, read: list[Parts]) -> Parts:
+        """Follow a loop of unknown trips, in which no layer may be."""
+        before = self._builder.progress
+        self._run(loop_body(node))
+        if self._builder.progress != before:
+            self._builder.restore(before)
+            raise Unmappable("the number of its trips is not known")
+        return self._builder.merge(*read)
 
     def _slices(self, body: SlicedBody, read: list[Parts]) -> Parts:
         """Follow a body that runs once for each slice, counted so often. A state comes from all that the body reads."""
         state = self._builder.merge(*read)
+        with self._builder.repeated(self._shape(body.sliced[0])[0]):
+            return self._builder.merge(*self._run(body, dict.fromkeys(body.carried, state)))
+
+    def _run(self, body: Body, origins: Mapping[Node, Parts] | None = None) -> list[Parts]:
+        """Follow the operators of a body, which reads tensors of these origins or of those known; return the results'
+        parts.
+        """
+        known = {**self._parts, **(origins or {})}
         for entry, source in body.entries.items():
-            self._parts[entry] = state if source in body.carried else self._parts[source]
+            self._parts[entry] = known[source]
             if parameter := self._names.get(source.name):
                 self._names[entry.name] = parameter
-        with self._builder.repeated(self._shape(body.sliced[0])[0]):
-            for node in body.operators:
-                self.follow(node)
-        return self._builder.merge(*(self._parts[node] for node in body.results))
+        for node in body.operators:
+            self.follow(node)
+        return [self._parts[node] for node in body.results]
 
     def _with_others(self, result: Parts, node: Node, *operands: Node) -> Parts:
         """Combine a product with the operands that are added to it."""
@@ -247,7 +277,7 @@ class Trace:
     def _name(self, node: Node, kind: str, *operands: Node) -> str:
         """Return the name of the parameter without its `weight`, else the module and the operator."""
         for operand in operands:
-            if not self._parts[operand] and (parameter := self._names.get(_origin(operand).name)):
+            if not self._parts[operand] and (parameter := self._names.get(origin_of(operand).name)):
                 return str(parameter).removesuffix("weight").rstrip("._") or str(parameter)
         return ".".join(filter(None, (self._path(node), kind)))
 
@@ -273,52 +303,10 @@ class Trace:
     def _symbols(self, program: torch.export.ExportedProgram) -> dict[Any, list[str]]:
         """Return the open dims of the inputs, each with its names: `tensor.axis` and its symbol."""
         names: dict[Any, list[str]] = {}
-        fed = [node for node in program.graph.nodes if node.name in self._fed and _holds_tensors(node.meta["val"])]
+        fed = [node for node in program.graph.nodes if node.name in self._fed and holds_tensors(node.meta["val"])]
         for node in fed:
             for axis, size in enumerate(node.meta["val"].shape):
                 for symbol in () if isinstance(size, int) else size.node.expr.free_symbols:
                     known = names.setdefault(symbol, [])
                     known += [f"{node.name}.{axis}"] if size.node.expr == symbol else []
         return {symbol: [*known, str(symbol)] for symbol, known in names.items()}
-
-
-def _arguments(node: Node) -> dict[str, Any]:
-    """Return an operator's arguments by name, with defaults."""
-    declared = node.target._schema.arguments
-    given: dict[str, Any] = {argument.name: argument.default_value for argument in declared}
-    return {**given, **dict(zip(given, node.args, strict=False)), **node.kwargs}
-
-
-def _factors(node: Any) -> tuple[Node, Node] | None:
-    """Return the two tensors whose element-wise product a node is, whatever the type of its elements; None if it is
-    none.
-    """
-    while _is(node, "aten::_to_copy", "aten::clone"):
-        node = node.args[0]
-    if not _is(node, "aten::mul"):
-        return None
-    left, right = node.args
-    is_product = isinstance(left, Node) and isinstance(right, Node)
-    return (left, right) if is_product else None
-
-
-def _is(node: Node, *kinds: str) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in kinds
-
-
-def _each(value: Any, axes: int) -> list[int]:
-    """Return a setting for each axis; PyTorch may store one value for all axes."""
-    values = list(value) if isinstance(value, list | tuple) else [value]
-    return values * axes if len(values) == 1 else values
-
-
-def _origin(node: Node) -> Node:
-    """Return the node that a constant was made from."""
-    while node.op == "call_function" and node.all_input_nodes:
-        node = node.all_input_nodes[0]
-    return node
-
-
-def _holds_tensors(value: Any) -> bool:
-    values = value if isinstance(value, list | tuple) else (value,)
-    return any(isinstance(item, torch.Tensor) for item in values)

@@ -206,6 +206,32 @@ def test_products_in_operators_of_their_own_are_layers(function, macs):
     assert [entry.count * entry.workload.macs for entry in network.layers] == macs
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_branches_with_the_same_layers_are_one_of_them(other):
+    """Of two layers of equal shape, or one layer in both branches, one is taken; a branch without layers is none."""
+    network = imported("chosen", other=other, wide=8)
+    first, last = network.layers
+    assert layers(network) == layer(first.name, P=6, C=8, K=8) | layer("last", P=6, C=8, K=4)
+    assert (first.after, last.after) == (("input",), (first.name,))
+
+
+def test_branches_with_different_layers_are_refused():
+    """The second has 16 outputs, the first 8. What is skipped adds no layer."""
+    name = f"{MODELS}:chosen"
+    assert "1 cond (its branches differ, and which one is taken is not known): cond" in complaint(
+        name, other=1, wide=16
+    )
+    result = import_network(name, {"other": 1, "wide": 16}, skip_unsupported=True)
+    assert layers(result.network) == layer("last", P=6, C=8, K=4)
+
+
+def test_loop_is_followed_unless_it_has_a_layer():
+    """How often it runs depends on the data."""
+    assert layers(imported("looped", multiplies=0)) == layer("last", P=6, C=8, K=4)
+    message = complaint(f"{MODELS}:looped", multiplies=1)
+    assert "1 while_loop (the number of its trips is not known): while_loop" in message
+
+
 def test_weights_of_four_bits_keep_their_width():
     """Half a byte each."""
     assert imported("four_bits").layers[0].bytes == {"weight": Fraction(1, 2)}

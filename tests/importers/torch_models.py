@@ -323,6 +323,32 @@ def scanned() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
     return Function(run, fc=nn.Linear(8, 8)), (torch.randn(5, 6, 8), torch.randn(6, 8))
 
 
+def chosen(other: bool, wide: int) -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """One of two layers by the data, the second of them `wide`; then none, or a scaling; then a layer."""
+
+    def run(own: Any, x: torch.Tensor) -> torch.Tensor:
+        second = own.second if other else own.first
+        x = torch.cond(x.sum() > 0, lambda v: own.first(v), lambda v: second(v)[..., :8].relu(), (x,))
+        x = torch.cond(x.sum() > 0, lambda v: 2 * v, lambda v: v.clone(), (x,))
+        last: torch.Tensor = own.last(x)
+        return last
+
+    return Function(run, first=nn.Linear(8, 8), second=nn.Linear(8, wide), last=nn.Linear(8, 4)), (torch.randn(6, 8),)
+
+
+def looped(multiplies: bool) -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """A loop that ends by the data, of a layer or of a scaling; then a layer."""
+    from torch._higher_order_ops import while_loop
+
+    def run(own: Any, x: torch.Tensor) -> torch.Tensor:
+        step = (lambda v: own.first(v)) if multiplies else (lambda v: 0.5 * v)
+        (x,) = while_loop(lambda v: v.sum() > 1, lambda v: (step(v),), (x,))
+        last: torch.Tensor = own.last(x)
+        return last
+
+    return Function(run, first=nn.Linear(8, 8), last=nn.Linear(8, 4)), (torch.randn(6, 8),)
+
+
 def nothing() -> int:
     """No module."""
     return 0

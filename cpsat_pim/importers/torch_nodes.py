@@ -1,0 +1,50 @@
+"""What single nodes of a PyTorch graph are: their arguments, and what they were made from."""
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+
+def arguments_of(node: Node) -> dict[str, Any]:
+    """Return an operator's arguments by name, with defaults."""
+    declared = node.target._schema.arguments
+    given: dict[str, Any] = {argument.name: argument.default_value for argument in declared}
+    return {**given, **dict(zip(given, node.args, strict=False)), **node.kwargs}
+
+
+def factors_of(node: Any) -> tuple[Node, Node] | None:
+    """Return the two tensors whose element-wise product a node is, whatever the type of its elements; None if it is
+    none.
+    """
+    while is_kind(node, "aten::_to_copy", "aten::clone"):
+        node = node.args[0]
+    if not is_kind(node, "aten::mul"):
+        return None
+    left, right = node.args
+    is_product = isinstance(left, Node) and isinstance(right, Node)
+    return (left, right) if is_product else None
+
+
+def is_kind(node: Node, *kinds: str) -> bool:
+    """Return whether a node is one of these ATen operators, such as `aten::mul`."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in kinds
+
+
+def for_each(value: Any, axes: int) -> list[int]:
+    """Return a setting for each axis; PyTorch may store one value for all axes."""
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    return values * axes if len(values) == 1 else values
+
+
+def origin_of(node: Node) -> Node:
+    """Return the node that a constant was made from."""
+    while node.op == "call_function" and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+    return node
+
+
+def holds_tensors(value: Any) -> bool:
+    """Return whether a node's value is a tensor, or some of its values are."""
+    values = value if isinstance(value, list | tuple) else (value,)
+    return any(isinstance(item, torch.Tensor) for item in values)
