@@ -1,6 +1,6 @@
 """From the search by the formula to that by walks (docs/model.md, section 7).
 
-The master problem bounds the formula of the latency. So the search by the formula soon ends with a proof. Its last
+The master problem bounds the formula of the latency. So the search by the formula soon ends with a proof. Its
 incumbents are then ranked by their walks. If the best of them takes longer than the proven bound, the search begins
 again at that bound, and walks its candidates.
 """
@@ -34,16 +34,19 @@ def is_underestimated(first: SearchState, best: Completion) -> bool:
 
 
 def best_walked(state: SearchState) -> Completion | None:
-    """Return the best by walks of the last incumbents of a search by the formula; None if there are none. It forgets
-    these, as they need not be walked again.
+    """Return the best by walks of the incumbents of a search by the formula; None if there are none. It forgets these,
+    as they need not be walked again. The last ones are walked in any case, earlier ones within a share of the time.
 
     No latency is below that by the formula. So an incumbent that costs no less by it than another one by its walk is
     not walked.
     """
     best: Completion | None = None
+    until = state.seconds + state.parameters.ranking_share * state.request.time_limit
+    number = 0
     while state.incumbents:
-        by_formula = state.incumbents.pop()
-        if best is None or by_formula.value < best.value:
+        by_formula, number = state.incumbents.pop(), number + 1
+        is_late = number > state.parameters.incumbents_ranked and state.seconds >= until
+        if best is None or (by_formula.value < best.value and not is_late):
             figures = (prediction := predict(state.layer, state.arch, by_formula.mapping)).figures
             value = state.objective.value(figures.latency_cycles, figures.energy_fj)
             walked = Completion(by_formula.mapping, prediction, value)

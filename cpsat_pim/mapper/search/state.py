@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -65,8 +65,8 @@ class SearchState:
         #: The incumbent that was built without a search; and the one in whose neighbourhood the last descent ended.
         self.constructed: Completion | None = None
         self.descended: Completion | None = None
-        #: The last incumbents, the best one last.
-        self.incumbents: deque[Completion] = deque(maxlen=self.parameters.incumbents_ranked)
+        #: All incumbents so far, the best one last.
+        self.incumbents: list[Completion] = []
         #: The least that any mapping costs, as far as is known at the start.
         self.known_bound = 0
         #: Shape tables of I, W, O, by how many banks each tensor has.

@@ -64,3 +64,21 @@ def test_incumbents_that_cannot_win_are_not_walked(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("cpsat_pim.mapper.search.ranking.predict", walks)
     assert best_walked(state) == Completion(mapping, walked, end)
     assert (walks.call_count, len(state.incumbents)) == (1, 0)
+
+
+def test_an_early_incumbent_that_is_quickest_by_its_walk_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many later ones cost less by the formula: the sixth of ten is quicker by its walk than these."""
+    mapping = by_formula().mapping
+    assert mapping is not None
+    prediction = predict(LAYER, ARCH, mapping)
+    end = prediction.figures.latency_cycles
+    state = SearchState(LAYER, ARCH, FORMULA, is_walked=False)
+    state.incumbents.extend(Completion(mapping, prediction, end - i) for i in range(10))
+    walks = [
+        attrs.evolve(prediction, figures=attrs.evolve(prediction.figures, latency_cycles=n))
+        for n in (end + 9, end + 8, end + 7, end + 6, end + 1, *[end + 5] * 5)
+    ]
+    monkeypatch.setattr("cpsat_pim.mapper.search.ranking.predict", Mock(side_effect=walks))
+    best = best_walked(state)
+    assert best is not None
+    assert best.value == end + 1
