@@ -11,8 +11,8 @@ from attrs import frozen
 from onnx import numpy_helper
 
 from cpsat_pim.importers.onnx_tensors import Checkpoint, Tensors, reads
+from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Shape, Unmappable
-from cpsat_pim.importers.progress import Parts
 
 #: The most trips of a loop that are followed one by one. A body of a hundred operators takes a few seconds then.
 _MOST_TRIPS = 1000

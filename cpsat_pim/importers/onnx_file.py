@@ -11,15 +11,16 @@ from google.protobuf.message import DecodeError
 from onnx import inliner
 
 from cpsat_pim.importers.binding import check_bound
-from cpsat_pim.importers.builder import FED, NetworkBuilder
+from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.onnx_call import kind_of
 from cpsat_pim.importers.onnx_control import CONTROL
 from cpsat_pim.importers.onnx_operators import JOINING, PASSING, SUMS, WITHOUT_DATA
+from cpsat_pim.importers.onnx_pooling import pass_on
 from cpsat_pim.importers.onnx_products import PRODUCTS, Product, product_sum
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, is_scalar, open_dims
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name, reads
+from cpsat_pim.importers.origin import FED, Parts
 from cpsat_pim.importers.products import Unmappable
-from cpsat_pim.importers.progress import Parts
 
 
 def trace_onnx(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
@@ -165,8 +166,13 @@ class _Trace:
         if kind in JOINING:
             return self._builder.concatenate(read)
         if kind in PASSING:
-            return self._builder.merge(*read)
+            return self._pass_on(node, read)
         return self._product(kind, node, read)
+
+    def _pass_on(self, node: onnx.NodeProto, read: list[Parts]) -> Parts:
+        """Return the parts of what an operator without a product makes of tensors, pooled or padded."""
+        shapes = self.tensors.shapes
+        return pass_on(shapes.call(node), shapes.sizes(node.output[0]), self._builder.merge(*read), self._builder)
 
     def _product(self, kind: str, node: onnx.NodeProto, read: list[Parts]) -> Parts:
         """Add a product, including its bias or mask; skip it if it is not a layer."""
@@ -174,7 +180,7 @@ class _Trace:
         try:
             if kind in SUMS:
                 added = product_sum(Product(self.tensors, node))
-                return self._builder.merge(*read) if added is None else added
+                return self._pass_on(node, read) if added is None else added
             if build is not None:
                 return build(Product(self.tensors, node))
         except Unmappable as reason:

@@ -14,10 +14,11 @@ from cpsat_pim.importers.builder import Operand
 from cpsat_pim.importers.onnx_attention import FORMS, attended, check_heads
 from cpsat_pim.importers.onnx_call import VENDOR, Call, kind_of
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
+from cpsat_pim.importers.onnx_pooling import front_padding
 from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, factors, is_channels_last
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name
+from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Shape, Unmappable, sources
-from cpsat_pim.importers.progress import Parts
 
 
 @frozen
@@ -61,11 +62,13 @@ def _convolution(product: Product, left: int = 0, right: int = 1) -> Parts:
     weight = product.operand(right, convolution_weight(call, right))
     ones = [1] * (len(weight.shape) - 2)
     stride, dilation = call.given.get("strides", ones), call.given.get("dilations", ones)
-    build: Callable[..., Parts] = builder.convolution
+    groups = call.given.get("group", 1)
     if "ConvTranspose" in call.kind:
         padding = _transposed_padding(data.shape, weight.shape, out, stride, dilation, dict(call.given))
-        build = partial(builder.transposed_convolution, padding=padding)
-    groups = call.given.get("group", 1)
+        build: Callable[..., Parts] = partial(builder.transposed_convolution, padding=padding)
+    else:
+        window = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], dilation, strict=True)]
+        build = partial(builder.convolution, padding=front_padding(call.given, data.shape, out, window, stride))
     result = build(product.name, data, weight, out, groups=groups, stride=stride, dilation=dilation)
     return builder.merge(result, product.others(left, right))
 
@@ -269,7 +272,7 @@ def product_sum(product: Product) -> Parts | None:
     if writer is None or kind_of(writer) != "Mul" or _is_of_one(tensors, writer.input):
         return None
     shapes = [tensors.shapes.sizes(name) for name in writer.input]
-    axes = _summed_axes(product)
+    axes = summed_axes(product)
     if None in shapes or axes is None:
         return None
     left, right = (tensors.operand(name) for name in writer.input)
@@ -289,7 +292,7 @@ def _is_of_one(tensors: Tensors, factors: Sequence[str]) -> bool:
     return is_square or (all(map(tensors.origin, factors)) and len(sources(factors, read)) == 1)
 
 
-def _summed_axes(product: Product) -> list[int] | None:
+def summed_axes(product: Product) -> list[int] | None:
     """Return the axes of a sum, None if they are not known."""
     call, node = product.call, product.node
     rank = len(call.optional(0) or ())

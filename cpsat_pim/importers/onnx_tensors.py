@@ -7,7 +7,8 @@ from attrs import frozen
 
 from cpsat_pim.importers.builder import NetworkBuilder, Operand
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, subgraphs
-from cpsat_pim.importers.progress import Parts, Progress
+from cpsat_pim.importers.origin import Parts
+from cpsat_pim.importers.progress import Progress
 
 
 @frozen(kw_only=True)

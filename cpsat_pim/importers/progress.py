@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 from attrs import evolve, frozen
 
+from cpsat_pim.importers.origin import Parts, each_source
 from cpsat_pim.workload.network import NetworkNode
-
-Parts = tuple[tuple[str, ...], ...]
 
 
 @frozen
@@ -39,7 +38,10 @@ class Progress:
     def rename(self, parts: Iterable[Parts], other: "Progress") -> list[Parts]:
         """Return parts of tensors with the names that the layers have in the other, which is like this one."""
         names = {own.name: layer.name for own, layer in zip(self.layers, other.layers, strict=True)}
-        return [tuple(tuple(names.get(name, name) for name in part) for part in tensor) for tensor in parts]
+        return [
+            each_source(tensor, lambda source: evolve(source, layer=names.get(source.layer, source.layer)))
+            for tensor in parts
+        ]
 
     def _nameless(self) -> list[NetworkNode]:
         """Return the layers, named by their order."""

@@ -10,9 +10,9 @@ import torch
 from torch.fx import Node
 
 from cpsat_pim.importers.binding import check_bound
-from cpsat_pim.importers.builder import FED, NetworkBuilder, Operand
+from cpsat_pim.importers.builder import NetworkBuilder, Operand
+from cpsat_pim.importers.origin import FED, Parts
 from cpsat_pim.importers.products import Shape, Unmappable, sources, transposed
-from cpsat_pim.importers.progress import Parts
 from cpsat_pim.importers.torch_bodies import SLICING, Body, SlicedBody, branches, loop_body, sliced_body
 from cpsat_pim.importers.torch_kinds import (
     CONVOLUTIONS,
@@ -28,6 +28,7 @@ from cpsat_pim.importers.torch_kinds import (
     WITHOUT_DATA,
 )
 from cpsat_pim.importers.torch_nodes import arguments_of, factors_of, for_each, holds_tensors, origin_of
+from cpsat_pim.importers.torch_pooling import front_padding, pass_on
 from cpsat_pim.importers.torch_recurrent import RECURRENT, recurrent_layers
 
 
@@ -73,8 +74,15 @@ class Trace:
         if kind in SUMS and (added := self._product_sum(kind, node)) is not None:
             return added
         if kind in PASSING or operator.is_view or PASSING_TAGS & set(operator.tags):
-            return self._builder.merge(*read)
+            return self._pass_on(kind, node, read)
         return self._product(kind, node, read)
+
+    def _pass_on(self, kind: str, node: Node, read: list[Parts]) -> Parts:
+        """Return the parts of what an operator without a product makes of tensors, pooled or padded."""
+        parts, first = self._builder.merge(*read), next(iter(node.all_input_nodes), None)
+        if first is None or not isinstance(first.meta.get("val"), torch.Tensor):
+            return parts
+        return pass_on(kind, arguments_of(node), self._shape(first), self._shape(node), parts, self._builder)
 
     def _product(self, kind: str, node: Node, read: list[Parts]) -> Parts:
         """Add a product, including its bias or mask; skip it if it is not a layer."""
@@ -134,7 +142,9 @@ class Trace:
         data, weight = self._operand(given["input"]), self._operand(given["weight"])
         axes = len(weight.shape) - 2
         stride, dilation = for_each(given["stride"], axes), for_each(given["dilation"], axes)
-        build: Callable[..., Parts] = self._builder.convolution
+        window = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], dilation, strict=True)]
+        front = front_padding(given["padding"], window)
+        build: Callable[..., Parts] = partial(self._builder.convolution, padding=front)
         if kind in TRANSPOSED_CONVOLUTIONS or given.get("transposed"):
             build = partial(self._builder.transposed_convolution, padding=for_each(given["padding"], axes))
         result = build(
@@ -289,8 +299,10 @@ class Trace:
     # Shapes
 
     def _shape(self, node: Node) -> Shape:
-        """Return a tensor's sizes, with the bound sizes in place of open dims."""
-        return tuple(self._size(size) for size in node.meta["val"].shape)
+        """Return the sizes of a tensor, or of the first of several, with the bound sizes in place of open dims."""
+        value = node.meta["val"]
+        first = value[0] if isinstance(value, list | tuple) else value
+        return tuple(self._size(size) for size in first.shape)
 
     def _size(self, size: Any) -> int:
         if isinstance(size, int):

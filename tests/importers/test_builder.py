@@ -2,7 +2,8 @@
 
 import pytest
 
-from cpsat_pim.importers.builder import FED, NetworkBuilder, Operand, Parts
+from cpsat_pim.importers.builder import NetworkBuilder, Operand
+from cpsat_pim.importers.origin import FED, Parts
 from cpsat_pim.importers.products import Unmappable
 
 

@@ -90,10 +90,10 @@ def test_residual_block_has_its_shapes_and_its_graph():
 
 
 def test_resnet50_is_the_packaged_network():
-    """All 54 layers: names, shapes and what each comes after are those written down from the paper."""
+    """All 54 layers: names, shapes, and how each reads what it comes after, are those written down from the paper."""
     network, packaged = imported("resnet50"), read_network("resnet50")
-    assert layers(network) == layers(packaged)
-    assert {x.name: x.after for x in network.layers} == {x.name: x.after for x in packaged.layers}
+    assert network.layers == packaged.layers
+    assert network.input == packaged.input
 
 
 @pytest.mark.parametrize("fused", [0, 1])
@@ -110,7 +110,12 @@ def test_bert_layer_is_the_packaged_networks(fused):
     for ours, theirs in zip(network.layers, packaged, strict=True):
         assert ours.workload.shape == theirs.workload.shape
         assert tuple(names[x] for x in ours.after) == theirs.after
-        assert ours.weights == theirs.weights
+        assert (ours.weights, ours.join) == (theirs.weights, theirs.join)
+
+
+def test_attention_tells_which_dim_runs_along_the_rows_of_a_square_operand():
+    """With as many tokens as channels a head, keys and values fit either way; rows of keys are K, those of values C."""
+    assert [node.weight_rows for node in imported("bert", length=64, fused=1).layers[3:5]] == ["K", "C"]
 
 
 @pytest.mark.parametrize(

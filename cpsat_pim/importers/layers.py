@@ -1,0 +1,241 @@
+"""The layers of a network that is imported, and which of them the data of a tensor come from.
+
+A tensor's `Parts` record that origin. A tensor has one part, the layers that are summed in it; several parts, side by
+side, after a concatenation; no part if it is a constant. When a part is summed again, it is represented by its end, the
+layer at the end of the longest path, and by those of its layers that would otherwise not precede the sum. A residual
+stream is thus represented by the block that finished it last, and the lists stay short in deep networks without losing
+an ordering.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from attrs import evolve
+
+from cpsat_pim.importers.between import pool_outputs, stated_between
+from cpsat_pim.importers.origin import Pair, Part, Parts, Source, each_source
+from cpsat_pim.importers.progress import Progress, SkippedOperator
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import InputSize, Pool
+from cpsat_pim.workload.network import INPUT, Network, NetworkNode
+
+Widths = dict[str, int | Fraction]
+
+_T = TypeVar("_T")
+
+
+class Layers:
+    """Takes a model's operators in execution order; each method returns the parts of the operator's result."""
+
+    def __init__(self) -> None:
+        self.skipped: list[SkippedOperator] = []
+        self._layers: list[NetworkNode] = []
+        self._times = 1
+        self._trips_from: int | None = None
+        self._before: dict[str, frozenset[str]] = {INPUT: frozenset()}
+        self._depth = {INPUT: 0}
+        self._inputs: set[InputSize] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no operator was a layer."""
+        return not self._layers
+
+    def network(self, name: str) -> Network:
+        """Return the network.
+
+        Raises:
+            ValueError: no operator was a layer.
+        """
+        if self.is_empty:
+            raise ValueError("holds no convolution or matrix product")
+        size = next(iter(self._inputs)) if len(self._inputs) == 1 else None
+        return Network(name=name, layers=pool_outputs(self._layers), input=size, has_widths=False)
+
+    # Operators that are no products
+
+    def merge(self, *operands: Parts) -> Parts:
+        """Combine operands element by element: a single non-constant operand keeps its parts, several become
+        one part.
+        """
+        different = [*dict.fromkeys(parts for parts in operands if parts)]
+        if len(different) <= 1:
+            return different[0] if different else ()
+        ends = [self._end(part) for parts in different for part in parts]
+        before = frozenset().union(*(self._before[end.layer] for end in ends))
+        summed = (source for parts in different for part in parts for source in part)
+        return (_unique(source for source in summed if source in ends or source.layer not in before),)
+
+    def concatenate(self, operands: Iterable[Parts]) -> Parts:
+        """Concatenate operands: their parts are side by side."""
+        return _unique(part for parts in operands for part in parts)
+
+    def pooled(self, parts: Parts, pool: Pool | None) -> Parts:
+        """Return the parts of a tensor that is pooled; None if layers cannot tell how."""
+        return parts if pool is None else each_source(parts, lambda source: source.pooled(pool))
+
+    def padded(self, parts: Parts, front: Pair) -> Parts:
+        """Return the parts of a tensor behind zeros (left, top)."""
+        return each_source(parts, lambda source: source.padded(front))
+
+    def reduced(self, parts: Parts, left: int) -> Parts:
+        """Return the parts of a reduction to so many elements: pooled, if these are one for each sample and channel."""
+        size, shapes = self._size(parts), [self._shape_of(part[0].layer) for part in parts]
+        whole = sum(shape.N * shape.G * shape.K for shape in shapes if shape is not None)
+        if size is None or left != whole:
+            return parts
+        return self.pooled(parts, Pool(window=size, size=(1, 1)))
+
+    def skip(self, kind: str, name: str, *operands: Parts, macs: int | None = None) -> Parts:
+        """Skip an operator that computes but is not a layer. An operator on constants only is computed beforehand."""
+        if any(operands):
+            self.skipped.append(SkippedOperator(kind, _spelled(name), macs and macs * self._times))
+        return self.merge(*operands)
+
+    # Loops and branches
+
+    @contextmanager
+    def repeated(self, times: int) -> Iterator[None]:
+        """Count the layers added meanwhile so many times."""
+        before = self._times
+        self._times = before * times
+        try:
+            yield
+        finally:
+            self._times = before
+
+    @contextmanager
+    def unrolled(self) -> Iterator[None]:
+        """Count a layer added meanwhile with name and shape of an earlier one as that one again."""
+        before = self._trips_from
+        self._trips_from = len(self._layers)
+        try:
+            yield
+        finally:
+            self._trips_from = before
+
+    @property
+    def progress(self) -> Progress:
+        """What was added so far."""
+        return Progress(tuple(self.skipped), tuple(self._layers))
+
+    def restore(self, progress: Progress) -> None:
+        """Forget what was added since."""
+        self.skipped[:], self._layers[:] = progress.skipped, progress.layers
+        names = {INPUT, *(layer.name for layer in progress.layers)}
+        for kept in (self._before, self._depth):
+            for name in kept.keys() - names:
+                del kept[name]
+
+    def either(self, ways: Sequence[Callable[[], Sequence[Parts]]]) -> list[Parts] | None:
+        """Go each way from here and keep the layers of the last one, if all add the same and skip nothing.
+
+        A way returns the parts of its results. Returned are those of each result, whichever way was gone; None if the
+        ways differ, and nothing is kept.
+        """
+        before, gone = self.progress, []
+        for follow in ways:
+            self.restore(before)
+            gone.append((follow(), self.progress))
+        last = self.progress
+        if any(way.skipped != before.skipped or not way.is_like(last) for _, way in gone):
+            self.restore(before)
+            return None
+        kept = [way.rename(results, last) for results, way in gone]
+        return [self.merge(*parts) for parts in zip(*kept, strict=True)]
+
+    # Layers
+
+    def _layer(
+        self,
+        name: str,
+        shape: ConvWorkload,
+        data: Parts,
+        weight: Parts,
+        count: int = 1,
+        own: Widths | None = None,
+        front: Pair | None = None,
+        size: Pair | None = None,
+        weight_rows: str | None = None,
+    ) -> Parts:
+        """Add a layer, with its `own` widths, zeros (left, top) in `front` of its data, and the `size` of these.
+
+        Where C and K are equal, the rows of activations that are W might be either: `weight_rows` tells. A product of
+        constants is not a layer: it is computed beforehand.
+        """
+        if not data and not weight:
+            return ()
+        widths: dict[str, Any] = {f"{tensor}_bytes": width for tensor, width in (own or {}).items()}
+        shape, count = evolve(shape, **widths), count * self._times
+        if self._trips_from is not None and (known := self._repeat(name, shape, count)):
+            return ((Source(known),),)
+        name = self._fresh(name)
+        after = self._after(data, weight)
+        node = NetworkNode(
+            name=name,
+            count=count,
+            after=after,
+            workload=evolve(shape, name=name),
+            weights=not weight,
+            bytes=own or {},
+            weight_rows=weight_rows if weight and shape.C == shape.K else None,
+            **stated_between(shape, data, self._size(data) or size, front),
+        )
+        self._layers.append(node)
+        self._before[name] = frozenset(after).union(*(self._before[other] for other in after))
+        self._depth[name] = 1 + max(self._depth[other] for other in after)
+        return ((Source(name),),)
+
+    def _size(self, data: Parts) -> Pair | None:
+        """Return the width and height of a tensor, pooled but not padded; None for the network's input."""
+        source = data[0][0] if data else Source(INPUT)
+        if source.pool is not None:
+            return source.pool.size
+        shape = self._shape_of(source.layer)
+        return None if shape is None else (shape.P, shape.Q)
+
+    def _shape_of(self, name: str) -> ConvWorkload | None:
+        """Return a layer's shape; None for the network's input."""
+        return next((layer.workload for layer in self._layers if layer.name == name), None)
+
+    def _repeat(self, name: str, shape: ConvWorkload, count: int) -> str | None:
+        """Count a layer of an earlier trip again; None if no layer of this name has this shape."""
+        name = _spelled(name)
+        for index in range(self._trips_from or 0, len(self._layers)):
+            layer = self._layers[index]
+            own = layer.name
+            named = own == name or re.fullmatch(rf"{re.escape(name)}_\d+", own)
+            if named and layer.workload == evolve(shape, name=own):
+                self._layers[index] = evolve(layer, count=layer.count + count)
+                return own
+        return None
+
+    def _after(self, *operands: Parts) -> tuple[str, ...]:
+        """Return the layers that the new layer comes after: the ends of I's parts, then those of W's."""
+        parts = [part for operand in operands for part in operand]
+        ends = [self._end(part) for part in parts]
+        return _unique(source.layer for source in [*ends, *(source for part in parts for source in part)])
+
+    def _end(self, part: Part) -> Source:
+        """Return the layer of a sum that ends the longest path."""
+        return max(part, key=lambda source: self._depth[source.layer])
+
+    def _fresh(self, name: str) -> str:
+        """Return a name that no layer has."""
+        name = _spelled(name)
+        taken, number = name, 2
+        while taken in self._depth:
+            taken, number = f"{name}_{number}", number + 1
+        return taken
+
+
+def _spelled(name: str) -> str:
+    """Return a name without the commas and spaces that separate names on the command line."""
+    return re.sub(r"[,\s]+", "_", name) or "layer"
+
+
+def _unique(items: Iterable[_T]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys(items))

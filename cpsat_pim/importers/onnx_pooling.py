@@ -1,0 +1,70 @@
+"""Operators of ONNX files that pool or pad what they pass on."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cpsat_pim.importers.layers import Layers
+from cpsat_pim.importers.onnx_call import VENDOR, Call
+from cpsat_pim.importers.onnx_rules import channels_first, is_channels_last
+from cpsat_pim.importers.origin import Pair, Parts, pooling
+from cpsat_pim.importers.products import Shape
+
+_POOLS = ("AveragePool", "LpPool", "MaxPool", f"{VENDOR}NhwcMaxPool", f"{VENDOR}QLinearAveragePool")
+#: Operators that leave one element of some axes.
+_REDUCING = (
+    "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceSum", f"{VENDOR}QLinearGlobalAveragePool", f"{VENDOR}QLinearReduceMean",
+)  # fmt: skip
+
+
+def pass_on(call: Call, out: Shape | None, parts: Parts, layers: Layers) -> Parts:
+    """Return the parts of an operator's result of the sizes `out`, given those of what it reads together."""
+    data = call.optional(0)
+    if data is None or out is None:
+        return parts
+    if call.kind in _POOLS:
+        if is_channels_last(call):
+            data, out = channels_first(data), channels_first(out)
+        return layers.pooled(parts, _pool(call.given, data, out))
+    if call.kind in _REDUCING:
+        return layers.reduced(parts, math.prod(out))
+    if call.kind == "Pad":
+        return layers.padded(parts, _front(call, len(data)))
+    return parts
+
+
+def front_padding(
+    given: Mapping[str, Any], data: Shape, out: Shape, window: Sequence[int], stride: Sequence[int]
+) -> list[int]:
+    """Return the zeros in front of each spatial axis of a convolution or pooling, as given or as its mode implies."""
+    mode = given.get("auto_pad", b"NOTSET")
+    if mode not in (b"SAME_UPPER", b"SAME_LOWER"):
+        return list(given.get("pads", [0] * len(window)))[: len(window)]
+    axes = zip(data[2:], out[2:], window, stride, strict=True)
+    totals = [max(0, (size - 1) * step + extent - have) for have, size, extent, step in axes]
+    return [total // 2 if mode == b"SAME_UPPER" else total - total // 2 for total in totals]
+
+
+def _pool(given: Mapping[str, Any], data: Shape, out: Shape) -> Any:
+    kernel = given["kernel_shape"]
+    ones = [1] * len(kernel)
+    stride, dilation = given.get("strides", ones), given.get("dilations", ones)
+    window = [(size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True)]
+    return pooling(data, out, window, stride, front_padding(given, data, out, window, stride))
+
+
+def _front(call: Call, rank: int) -> Pair:
+    """Return the zeros (left, top) of a `Pad` over channels first or last; none where it pads anything else."""
+    value = call.values[1] if len(call.values) > 1 else None
+    pads = [0] * rank if value is None else [int(pad) for pad in np.reshape(value, -1)[:rank]]
+    pads = list(call.given.get("pads", pads))[:rank]
+    padded = {axis for axis, pad in enumerate(pads) if pad}
+    if rank not in (3, 4) or len(pads) != rank or not padded:
+        return 0, 0
+    if rank == 3:
+        return (pads[2], 0) if padded == {2} else (0, 0)
+    top = 2 if padded <= {2, 3} else 1
+    return (pads[top + 1], pads[top]) if padded <= {top, top + 1} else (0, 0)

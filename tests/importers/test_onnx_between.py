@@ -1,0 +1,128 @@
+"""What imported layers state about the tensors between them: joins, pooling, padding, and the size of the input.
+
+The expected fields are those that `docs/array.md`, section 2, gives these networks; each must also be one that `plan`
+takes: tensors and layers fit together.
+"""
+
+import pytest
+
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.workload.joins import InputSize, Pool
+from cpsat_pim.workload.network import BETWEEN, Network
+from tests.importers.onnx_models import imported, integers, layer, layers, node, value, weight
+
+
+def between(network: Network) -> dict[str, dict[str, object]]:
+    """What each layer states, without what it does not; the graph of the plan takes it."""
+    build_graph(network)
+    stated = {node.name: {key: getattr(node, key) for key in BETWEEN} for node in network.layers}
+    return {name: {key: own for key, own in keys.items() if own is not None} for name, keys in stated.items()}
+
+
+def test_residual_network_states_sums_and_pools(save):
+    """A pool behind the first layer, which all its readers read; a global one behind a sum, which its reader pools."""
+    file = save(
+        [
+            node("Conv", "x w1", "conv1", strides=[2, 2], pads=[3, 3, 3, 3]),  # (32 + 6 - 7) // 2 + 1 = 16
+            node("Relu", "conv1", "relu"),
+            node("MaxPool", "relu", "pool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),  # 8
+            node("Conv", "pool w2", "conv2", pads=[1, 1, 1, 1]),
+            node("Conv", "pool w3", "downsample"),
+            node("Add", "conv2 downsample", "sum"),
+            node("Conv", "sum w4", "conv3", pads=[1, 1, 1, 1]),
+            node("Add", "sum conv3", "sum2"),
+            node("GlobalAveragePool", "sum2", "mean"),
+            node("Flatten", "mean", "flat"),
+            node("Gemm", "flat wf", "fc"),
+        ],
+        [value("x", 1, 3, 32, 32)],
+        [
+            *(weight("w1", 16, 3, 7, 7), weight("w2", 24, 16, 3, 3), weight("w3", 24, 16, 1, 1)),
+            *(weight("w4", 24, 24, 3, 3), weight("wf", 24, 10)),
+        ],
+    )
+    network = imported(file)
+    assert network.input == InputSize(N=1, C=3, H=32, W=32)
+    assert between(network) == {
+        "conv1": {"pool": Pool(window=(3, 3), stride=(2, 2), pad=(1, 1), size=(8, 8))},
+        "conv2": {},
+        "downsample": {},
+        "conv3": {"join": "add"},
+        "fc": {"join": "add", "input_pool": Pool(window=(8, 8), size=(1, 1))},
+    }
+
+
+def test_flattened_tensor_is_read_by_a_convolution_as_large_as_it(save):
+    """VGG's first fully connected layer: 4 x 3 positions of 6 channels behind two pools, which are one window."""
+    file = save(
+        [
+            node("Conv", "x w1", "conv", pads=[1, 1, 1, 1]),
+            node("MaxPool", "conv", "pool", kernel_shape=[2, 2], strides=[2, 2]),
+            node("AveragePool", "pool", "pool2", kernel_shape=[2, 2], strides=[2, 2]),
+            node("Flatten", "pool2", "flat"),
+            node("Gemm", "flat w2", "fc1", transB=1),
+            node("Gemm", "fc1 w3", "fc2", transB=1),
+        ],
+        [value("x", 1, 3, 16, 12)],
+        [weight("w1", 6, 3, 3, 3), weight("w2", 10, 72), weight("w3", 4, 10)],
+    )
+    network = imported(file)
+    fully = layer("fc1", R=3, S=4, C=6, K=10) | layer("fc2", C=10, K=4)
+    assert layers(network) == layer("conv", R=3, S=3, P=12, Q=16, C=3, K=6) | fully
+    # elements 4 x to 4 x + 3 are in the windows of a pooled element x of the second pool
+    pool = Pool(window=(4, 4), stride=(4, 4), size=(3, 4))
+    assert between(network) == {"conv": {"pool": pool}, "fc1": {}, "fc2": {}}
+
+
+def test_module_of_branches_states_its_concatenation(save):
+    """One branch pools what all read, so it does so itself; the concatenation is pooled as a whole, by its members."""
+    file = save(
+        [
+            node("Conv", "x w1", "stem"),
+            node("Conv", "stem w1", "a"),
+            node("Conv", "stem w3", "b", pads=[1, 1, 1, 1]),
+            node("MaxPool", "stem", "pool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+            node("Conv", "pool w1", "c"),
+            node("Concat", "a b c", "joined", axis=1),
+            node("MaxPool", "joined", "pooled", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),  # 8 -> 4
+            node("Conv", "pooled w4", "d"),
+            node("Conv", "pooled w4", "e"),
+        ],
+        [value("x", 1, 4, 8, 8)],
+        [weight("w1", 4, 4, 1, 1), weight("w3", 4, 4, 3, 3), weight("w4", 5, 12, 1, 1)],
+    )
+    behind = Pool(window=(3, 3), stride=(2, 2), size=(4, 4))
+    assert between(imported(file)) == {
+        "stem": {},
+        "a": {"pool": behind},
+        "b": {"pool": behind},
+        "c": {"pool": behind, "input_pool": Pool(window=(3, 3), pad=(1, 1), size=(8, 8))},
+        "d": {"join": "concat"},
+        "e": {"join": "concat"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "pad"),
+    [
+        ({"auto_pad": "SAME_UPPER"}, (0, 0)),  # 7 - 6 = 1 zero, behind
+        ({"auto_pad": "SAME_LOWER"}, None),  # in front, as is half of 1, rounded up
+        ({"pads": [0, 0, 1, 1]}, (0, 0)),
+        ({"pads": [1, 0, 0, 1]}, (0, 1)),
+    ],
+)
+def test_zeros_in_front_are_stated_where_they_are_not_half(save, how, pad):
+    """A kernel of 3 with stride 2 over 6 positions makes 3 of 7."""
+    file = save(
+        [node("Conv", "x w", "conv", strides=[2, 2], **how)], [value("x", 1, 2, 6, 6)], [weight("w", 4, 2, 3, 3)]
+    )
+    assert between(imported(file)) == {"conv": {} if pad is None else {"pad": pad}}
+
+
+@pytest.mark.parametrize(("pads", "pad"), [((0, 0, 0, 0, 0, 0, 1, 1), (0, 0)), ((0, 0, 2, 1, 0, 0, 0, 0), (1, 2))])
+def test_padding_before_a_layer_is_the_layers(save, pads, pad):
+    """An operator of its own pads behind, or by two rows and a column in front."""
+    nodes = [node("Conv", "x w1", "first"), node("Pad", "first pads", "padded"), node("Conv", "padded w2", "conv")]
+    constants = [weight("w1", 4, 2, 1, 1), weight("w2", 4, 4, 3, 3), integers("pads", *pads)]
+    network = imported(save(nodes, [value("x", 1, 2, 9, 9)], constants))
+    assert between(network) == {"first": {}, "conv": {"pad": pad}}
