@@ -241,7 +241,8 @@ class _Builder:
         reach = [max(2 * step, constant) for step, constant in zip(steps, constants, strict=True)]
         for axis, have, need, most, stride in zip(("columns", "rows"), size, taken, reach, layer.stride, strict=True):
             if need - have > most or (have - need >= stride and not is_product):
-                yield f"{node.name}: takes {need} {axis} (got {have}): must be padded or pooled to fit (pad, pool, input_pool)"
+                how = "must be padded or pooled to fit (pad, pool, input_pool)"
+                yield f"{node.name}: takes {need} {axis} (got {have}): {how}"
 
     def _product_problems(self, node: NetworkNode) -> Iterator[str]:
         layer = node.workload
