@@ -1,8 +1,8 @@
 """Improve a mapping by small changes, as long as that makes it cheaper (heuristic): a first incumbent that is not far.
 
 A neighbour of a mapping has a prime factor of one dim at another place, a loop elsewhere in the order of its level, a
-tensor stored at one level more or less, other banks, or another layout. Neighbours are drawn at random (threshold
-accepting, Dueck & Scheuer 1990).
+tensor stored at one level more or less, other banks, or another layout. Neighbours are drawn at random, and accepted
+by how little they cost above the best one (record-to-record travel, Dueck 1993).
 """
 
 import random
@@ -14,6 +14,7 @@ import attrs
 from cpsat_pim.base.dims import BUFFERS, Dim, Level, Tensor
 from cpsat_pim.base.watched import call_watched
 from cpsat_pim.evaluate.cost import to_machine, to_nest
+from cpsat_pim.mapper.search.completion import Completion
 from cpsat_pim.mapper.search.placement import input_blocks
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.space.banks import searched_banks
@@ -39,24 +40,21 @@ class Descent:
         if len(self._banks) > 1:
             self._moves += (self._rebanked,)
 
-    def walk(self, neighbours: int, until: float) -> None:
-        """Try so many neighbours, up to so many seconds of the search, beginning with those of the incumbent: go on
-        from each one that costs little more than the last mapping, less and less.
+    def walk(self, start: Completion, neighbours: int, until: float) -> None:
+        """Try so many neighbours, up to so many seconds of the search, beginning with those of a completion: go on from
+        each one that costs little more than the best one so far, less and less.
         """
-        if self.state.incumbent is None:
-            return
 
         def is_over() -> bool:
             return self.state.is_over or self.state.seconds >= until
 
-        start = self.state.incumbent.mapping
-        value, tried = self.state.incumbent.value, 0
+        last, record, tried = start.mapping, start.value, 0
         while tried < neighbours and not is_over():
-            most = int(value * (1 + self.state.parameters.descent_margin * (1 - tried / neighbours)))
-            mapping, tried = self._neighbour(start), tried + 1
+            most = int(record * (1 + self.state.parameters.descent_margin * (1 - tried / neighbours)))
+            mapping, tried = self._neighbour(last), tried + 1
             found = self._value(mapping, most, is_over) if mapping and self._is_allowed(mapping, most) else None
             if mapping and found is not None and found <= most:
-                start, value = mapping, found
+                last, record = mapping, min(record, found)
 
     def _is_allowed(self, mapping: Mapping, most: int) -> bool:
         """Whether a mapping is legal, keeps the constraints, and takes no more steps than a cost leaves it."""
@@ -86,15 +84,24 @@ class Descent:
         return any(is_long(nest, t) for t in Tensor)
 
     def _neighbour(self, mapping: Mapping) -> Mapping | None:
-        """Return a random neighbour in a random layout, with a random block of I if it is row-aligned."""
+        """Return a random neighbour, now and then in another layout, or with another block of a row-aligned I."""
         moved = self._random.choice(self._moves)(mapping)
         if moved is None:
             return None
-        block_h, block_w = 0, 0
-        if moved.stored[Level.ROW_BUFFER][Tensor.I]:
-            block_h, block_w = self._random.choice(input_blocks(self.layer, moved))
-        layout = [n ^ (self._random.random() < self.state.parameters.descent_flips) for n in moved.layout]
+        block_h, block_w = self._block(moved)
+        layout = [n ^ self._is_changed() for n in moved.layout]
         return attrs.evolve(moved, block_h=block_h, block_w=block_w, layout=layout)
+
+    def _block(self, mapping: Mapping) -> tuple[int, int]:
+        """Return the block of I, or a random one where it does not fit the tiles; 0 and 0 if I is not row-aligned."""
+        if not mapping.stored[Level.ROW_BUFFER][Tensor.I]:
+            return 0, 0
+        block, blocks = (mapping.block_h, mapping.block_w), input_blocks(self.layer, mapping)
+        return block if block in blocks and not self._is_changed() else self._random.choice(blocks)
+
+    def _is_changed(self) -> bool:
+        """Draw whether a layout or a block is changed."""
+        return self._random.random() < self.state.parameters.descent_flips
 
     # --- Neighbours --------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.mapper.result.layer import Predicted
+from cpsat_pim.mapper.search.completion import Completion
 from cpsat_pim.mapper.search.constructed import constructed_mappings
 from cpsat_pim.mapper.search.descent import Descent
 from cpsat_pim.mapper.search.ranking import (
@@ -156,9 +157,7 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
             search.step(state.turn_ends, _least_of_others(search, searches))
             state.turn_ends = math.inf
         if is_shared and state.is_hard and state.incumbent is not state.descended and _is_far(state, searches):
-            parameters = state.parameters
-            _descend(state, parameters.descent_again if state.descended else parameters.descent_hard)
-            state.descended = state.incumbent
+            _descend_again(state)
         on_progress(_progress(state, searches))
     if any(search.is_open for search in searches):
         _construct_mapping(state)
@@ -229,13 +228,25 @@ def _construct_mappings(state: SearchState) -> None:
         if state.is_over:
             return
         state.offer(mapping, lambda: state.is_over)
-    _descend(state, state.parameters.descent_first)
+    _descend(state, state.incumbent, state.parameters.descent_first)
     state.constructed = state.incumbent
 
 
-def _descend(state: SearchState, neighbours: int) -> None:
-    """Seek a better incumbent among the neighbours of the one that is known, for a share of the time."""
-    Descent(state).walk(neighbours, state.seconds + state.parameters.descent_share * state.request.time_limit)
+def _descend_again(state: SearchState) -> None:
+    """Seek a better incumbent of a hard layer: the first time around the constructed mapping, since that of a solve is
+    often a local optimum; then around the incumbent.
+    """
+    if state.descended is None:
+        _descend(state, state.constructed or state.incumbent, state.parameters.descent_hard)
+    _descend(state, state.incumbent, state.parameters.descent_again)
+    state.descended = state.incumbent
+
+
+def _descend(state: SearchState, start: Completion | None, neighbours: int) -> None:
+    """Seek a better incumbent among the neighbours of a mapping, for a share of the time."""
+    if start is not None:
+        until = state.seconds + state.parameters.descent_share * state.request.time_limit
+        Descent(state).walk(start, neighbours, until)
 
 
 def _construct_mapping(state: SearchState) -> None:

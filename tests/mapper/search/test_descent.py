@@ -29,7 +29,7 @@ def test_a_descent_finds_a_cheaper_mapping_within_the_constraints(name: str, kin
     state.offer(next(iter(constructed_mappings(layer, arch, constraints))))
     assert state.incumbent is not None
     before = state.incumbent.value
-    Descent(state).walk(300, until=60.0)
+    Descent(state).walk(state.incumbent, 300, until=60.0)
     after = state.incumbent
     assert after.value < before
     assert not check_mapping(layer, arch, after.mapping)
@@ -45,5 +45,6 @@ def test_a_descent_ends_at_its_time() -> None:
     state = SearchState(layer, arch, request, is_walked=False)
     state.offer(next(iter(constructed_mappings(layer, arch, request.constraints))))
     before = state.incumbent
-    Descent(state).walk(600, until=0.0)
+    assert before is not None
+    Descent(state).walk(before, 600, until=0.0)
     assert state.incumbent is before
