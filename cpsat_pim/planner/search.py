@@ -23,6 +23,7 @@ from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.refusal import refuse
 from cpsat_pim.planner.room import limit_steps
+from cpsat_pim.planner.seek import seek_any_plan
 from cpsat_pim.planner.solved import Incumbent, Report, SearchLimits, SolvedPlan, ignore, statistics_of
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.tighten import Tightening
@@ -151,6 +152,8 @@ class _Search:
                 break
             if self.is_seek_due:
                 self._seek_any_plan()
+        if self.found.plan is None and not (self.has_sought or self.costs.stop.is_set()):
+            self._seek_any_plan()
         if not self.is_proven:
             self._raise_bounds(self.instance.minimize(upper=False))  # by what the last solves proved
         if self.found.plan is None:
@@ -163,28 +166,11 @@ class _Search:
         return not self.instance.space.constraints.has_too_many_layouts(plan)
 
     def _seek_any_plan(self) -> None:
-        """Solve node problems for the best plan among partitions that were looked at: until it is found or for a while.
-
-        What was not looked at costs little to bound, but there may be much of it, and bounds may be far off. Each layer
-        has one partition at least that is looked at.
-        """
         self.has_sought = True
         self.report("no plan yet: the best one of the partitions that were looked at is sought")
-        until = time.monotonic() + self.limits.time_limit * self.limits.seek_share_percent / 100
-        for options in self.instance.distinct:
-            if not options.seen:
-                options.look_at(1, lambda: self.is_over)
-            options.close(True)
-        while not self.is_over and time.monotonic() < until:
-            closed = self.instance.minimize(upper=False)
-            if self.found.value <= closed.cost:
-                break
-            best = [(use, use[0].best(use[1])) for use in self.instance.uses(closed)]
-            if closed.cost >= INFINITE or not self.tightening.solve(self.tightening.useful(best)):
-                break
-            self._keep_best()
-        for options in self.instance.distinct:
-            options.close(False)
+        share = self.limits.time_limit * self.limits.seek_share_percent / 100
+        until = min(self.until, time.monotonic() + share)
+        seek_any_plan(self.instance, self.tightening, until, lambda: self.found.value, self._keep_best)
 
     def _raise_bounds(self, lower: Choice) -> None:
         """Take over the bounds that an optimum over lower bounds proves."""

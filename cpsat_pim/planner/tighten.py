@@ -65,7 +65,12 @@ class Tightening:
     def _is_wide(self, problem: NodeProblem) -> bool:
         """Whether a problem was solved, and its bound is far below what its mapping costs."""
         known = self.costs.cost(problem)
-        return known is not None and known.value is not None and known.gap > self.limits.wide_gap * known.value
+        return (
+            known is not None
+            and known.value is not None
+            and known.seconds > 0
+            and known.gap > self.limits.wide_gap * known.value
+        )
 
     def solve(self, problems: Useful) -> int:
         """Solve the node problems of an optimum up to the costs that are of use; return how many bounds that narrowed.

@@ -1,4 +1,4 @@
-"""The search against enumeration of all plans of small spaces; node costs are made up, so no mapper is needed."""
+"""The search against enumeration of all plans of small spaces; most node costs are made up, so no mapper is needed."""
 
 from itertools import product
 
@@ -9,7 +9,7 @@ from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.graph import build_graph
-from cpsat_pim.planner.nodes import NodeProblem
+from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, node_program
 from cpsat_pim.planner.search import solve_plan
 from cpsat_pim.planner.solved import SearchLimits
@@ -97,6 +97,17 @@ def test_known_plan_is_never_worse_than_the_result(monkeypatch):
     assert solved.plan == known
     assert solved.value == evaluate_plan(graph, known).latency_cycles
     assert solved.bound <= solved.value
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_there_is_a_plan_without_time(is_tied):
+    """Of node programs that are built without a search, in the layouts of the homes if these are tied."""
+    graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("latency")
+    array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, is_tied=is_tied)
+    costs = NodeCosts(NODE, kind)
+    solved = solve_plan(graph, array, space, kind, costs, SearchLimits(time_limit=0.0))
+    assert (solved.status, costs.solves) == (Status.FEASIBLE, 0)
+    assert solved.value == evaluate_plan(graph, solved.plan).latency_cycles >= solved.bound > 0
 
 
 def test_layer_that_is_smaller_than_the_array_runs_on_a_part_of_it(monkeypatch):

@@ -47,6 +47,7 @@ def constructed_mappings(layer: ConvWorkload, arch: PIMArchitecture, constraints
             block_w=int(is_aligned),
             banks=banks,
             bank_counts=counts,
+            layout=tuple(given or 0 for given in constraints.layout),
         )
         grown = _grown(start, is_allowed)
         if is_allowed(grown):

@@ -42,7 +42,7 @@ class NodeCosts:
     """Costs of node problems on one machine for one objective; what is solved is kept in a file, if there is one.
 
     `solves`: problems given to the mapper. `reused`: taken from the file. `transferred`: proven by the mapping of
-    another one. `seconds`: spent on solves.
+    another one.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class NodeCosts:
         self.stop = stop or threading.Event()
         #: Receives a line for each problem that was given to the mapper.
         self.report: Callable[[str], None] = lambda line: None
-        self.solves, self.reused, self.transferred, self.seconds = 0, 0, 0, 0.0
+        self.solves, self.reused, self.transferred = 0, 0, 0
         self._known: dict[NodeProblem, NodeCost | None] = {}
         #: Problems that were asked about, by the one of the same layer in any layouts.
         self._tied: defaultdict[NodeProblem, list[NodeProblem]] = defaultdict(list)
@@ -165,8 +165,8 @@ class NodeCosts:
             if known is not None and not known.is_proven:
                 below[problem] = self._useful_below(known, slack, (useful or {}).get(problem, HIGHEST))
         relaxed = {problem.relaxation: below[problem] for problem in sorted(below, key=lambda p: below[p])}
-        relaxed_until = self._leaving(len(below), until)
-        self._run([(p, limit) for p, limit in relaxed.items() if not self._is_closed(p, limit)], relaxed_until)
+        wanted = [(p, limit) for p, limit in relaxed.items() if not self._is_closed(p, limit)]
+        self._run(wanted, self._leaving(len(below), until))
         for problem in dict.fromkeys(tied for one in relaxed for tied in self._tied[one]):
             self._transfer(problem)
         ready = [p for p in below if not p.is_free and self._is_worth_a_solve(p, below[p])]
@@ -201,13 +201,11 @@ class NodeCosts:
         from cpsat_pim.mapper.network.tasks import Task  # the solver is imported by whoever solves
 
         by_key = {self._key(problem): (problem, below) for problem, below in wanted}
-        begin = time.monotonic()
         tasks = [
             Task(key=key, layer=problem.layer, arch=self.arch, request=self._request(problem, below))
             for key, (problem, below) in by_key.items()
         ]
         self._workers.run(tasks, lambda key, solved: self._receive(*by_key[key], solved), until)
-        self.seconds += time.monotonic() - begin
 
     def _request(self, problem: NodeProblem, below: int) -> Any:
         """Return what the mapper is asked."""
@@ -258,6 +256,21 @@ class NodeCosts:
             mapping=mapping,
         )
 
+    def construct(self, problems: Iterable[NodeProblem]) -> int:
+        """Give problems without a mapping the best of a few that are built without a search; return to how many."""
+        from cpsat_pim.mapper.search.constructed import constructed_mappings
+
+        count = 0
+        for problem in problems:
+            known = self.cost(problem)
+            if known is not None and not known.is_solved:
+                built = constructed_mappings(problem.layer, self.arch, problem.constraints)
+                if costs := [self._solved(problem, known, mapping, 0) for mapping in built]:
+                    self._known[problem] = best = min(costs, key=lambda one: one.value or 0)
+                    self._verify(problem, best.mapping)
+                    count += 1
+        return count
+
     # --- Mappings of alike problems ----------------------------------------------------------------------------------
 
     def _transfer(self, problem: NodeProblem) -> None:
@@ -274,11 +287,14 @@ class NodeCosts:
             if found.value is None or (candidate.value or 0) < found.value:
                 found = candidate
         if found.is_solved and found.mapping != known.mapping:
-            assert found.mapping is not None
-            layer = program_of(problem.layer, found.mapping)
-            verify(layer, self.arch, found.mapping, predict(layer, self.arch, found.mapping))
+            self._verify(problem, found.mapping)
             self.transferred += found.is_proven
         self._keep(problem, found)
+
+    def _verify(self, problem: NodeProblem, mapping: Mapping | None) -> None:
+        assert mapping is not None
+        layer = program_of(problem.layer, mapping)
+        verify(layer, self.arch, mapping, predict(layer, self.arch, mapping))
 
     def _in_layouts(self, problem: NodeProblem, mapping: Mapping | None) -> Iterator[Mapping]:
         """Yield the legal mappings that differ in the layouts only, which are those of the problem; W's are free."""
@@ -306,7 +322,6 @@ class NodeCosts:
         from cpsat_pim.mapper.search import SolveRequest
 
         by_key, tasks = {self._key(problem): problem for problem in problems}, []
-        begin = time.monotonic()
         for key, problem in by_key.items():
             known = self.cost(problem)
             if known is None or known.mapping is None or known.is_energy_proven:
@@ -322,7 +337,6 @@ class NodeCosts:
             )
             tasks.append(Task(key=key, layer=problem.layer, arch=self.arch, request=request))
         self._workers.run(tasks, lambda key, solved: self._receive_energy(by_key[key], solved), until)
-        self.seconds += time.monotonic() - begin
 
     def _receive_energy(self, problem: NodeProblem, solved: SolvedLayer) -> None:
         known = self.cost(problem)
