@@ -9,7 +9,7 @@ from attrs import field, frozen
 from cpsat_pim.arch.dram import DramTimings
 from cpsat_pim.arch.memory import MemoryHierarchy, MemoryLevel
 from cpsat_pim.arch.pe_array import ComputeUnit, PEArray, PhyDim2
-from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.base.dims import ON_CHIP, Level, Tensor
 from cpsat_pim.base.reading import Listing, record_of
 from cpsat_pim.base.units import measured_in
 from cpsat_pim.base.validate import (
@@ -238,6 +238,12 @@ class PIMArchitecture:
         if memory.bypass_defined:
             return (memory.stores[tensor],)
         return (False, True) if memory.stores[tensor] and memory.entries_of(tensor) else (False,)
+
+    @property
+    def draws_operands_from_dram(self) -> bool:
+        """Whether no level on chip may store one of the operands: MACs draw it from its bank."""
+        choices = {t: [self.storing_choices(level, t) for level in ON_CHIP] for t in (Tensor.I, Tensor.W)}
+        return any(found == [(False,)] * len(ON_CHIP) for found in choices.values())
 
     def without_row_activation(self) -> "PIMArchitecture":
         """Return the same machine with activations that take no time and no energy (`enable_row_activation=False`). The

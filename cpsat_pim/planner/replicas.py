@@ -33,14 +33,14 @@ class ReplicaTable:
 
     def best(self, partition: Partition, price: Price) -> Replication:
         """Return the best number of replicas at a price: of all homes, for the exchange does not depend on them."""
-        place = _side(partition.h), _side(partition.w)
+        place = self._place(partition)
         if (place, price) not in self._best:
             self._best[place, price] = min(self.all(partition), key=lambda one: one.priced(price))
         return self._best[place, price]
 
     def all(self, partition: Partition) -> tuple[Replication, ...]:
         """Return every number of replicas, the most first."""
-        place = _side(partition.h), _side(partition.w)
+        place = self._place(partition)
         if place not in self._replications:
             self._replications[place] = tuple(self._made(partition))
         return self._replications[place]
@@ -49,6 +49,10 @@ class ReplicaTable:
         """Return (cost, tie) at a price of the best replication of each partition: int64[2, partitions]."""
         pairs = [self.best(partition, price).priced(price) for partition in partitions]
         return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+
+    def _place(self, partition: Partition) -> Place:
+        """Return where weights lie; the same for all partitions if there are none."""
+        return (_side(partition.h), _side(partition.w)) if self.task.has_weights else ((), ())
 
     def _made(self, partition: Partition) -> Iterator[Replication]:
         """Yield every number of replicas, the most first."""

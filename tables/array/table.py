@@ -83,20 +83,42 @@ def pull_table(
     """The pull phase for every home of I (and of what is W): `out`, int64[homes, homes of W or 1, MEASURES].
 
     `raw` and `pooled` are empty without an input pool, `homes_w` without a second tensor. `count`: nodes of the array.
+    Messages of both operands add up, so each is counted once a home; of their chains the longer one is waited for.
     """
-    loads, dram = np.zeros((count, 6), np.int64), np.zeros((count, 3), np.int64)
-    totals, received = np.zeros(TOTALS, np.int64), np.zeros(count, np.int64)
+    loads_w, dram_w = np.zeros((out.shape[1], count, 6), np.int64), np.zeros((out.shape[1], count, 3), np.int64)
+    totals_w, received = np.zeros((out.shape[1], TOTALS), np.int64), np.zeros(count, np.int64)
+    for b in range(len(homes_w.boxes)):
+        pull(grid, tours_w, boxes_w, homes_w, b, width, loads_w[b], dram_w[b], totals_w[b], received)
+    loads, dram, totals = np.zeros((count, 6), np.int64), np.zeros((count, 3), np.int64), np.zeros(TOTALS, np.int64)
+    both_loads, both_dram, both_totals = np.empty_like(loads), np.empty_like(dram), np.empty_like(totals)
     for a in range(len(homes.boxes)):
+        loads[:] = 0
+        dram[:] = 0
+        totals[:] = 0
+        pull(grid, tours, boxes, homes, a, width, loads, dram, totals, received)
+        if len(raw) > 0:
+            repool(grid, nodes, raw, pooled, homes.layouts[a], width, dram, totals)
         for b in range(out.shape[1]):
-            loads[:] = 0
-            dram[:] = 0
-            totals[:] = 0
-            pull(grid, tours, boxes, homes, a, width, loads, dram, totals, received)
-            if len(homes_w.boxes) > 0:
-                pull(grid, tours_w, boxes_w, homes_w, b, width, loads, dram, totals, received)
-            if len(raw) > 0:
-                repool(grid, nodes, raw, pooled, homes.layouts[a], width, dram, totals)
-            measure(grid, speeds, loads, dram, totals, out[a, b])
+            _add(loads, loads_w[b], both_loads)
+            _add(dram, dram_w[b], both_dram)
+            _add_totals(totals, totals_w[b], both_totals)
+            measure(grid, speeds, both_loads, both_dram, both_totals, out[a, b])
+
+
+@njit
+def _add(one: np.ndarray, other: np.ndarray, out: np.ndarray) -> None:
+    """The sum of two tables, int64[nodes, entries], in `out`."""
+    for node in range(len(out)):
+        for i in range(out.shape[1]):
+            out[node, i] = one[node, i] + other[node, i]
+
+
+@njit
+def _add_totals(one: np.ndarray, other: np.ndarray, out: np.ndarray) -> None:
+    """The totals of two operands, in `out`: sums, and the longer of their chains."""
+    for i in range(TOTALS):
+        out[i] = one[i] + other[i]
+    out[LONGEST], out[TOUR] = max(one[LONGEST] + one[TOUR], other[LONGEST] + other[TOUR]), 0
 
 
 @njit

@@ -262,6 +262,22 @@ def test_storing_choices_follow_mask_and_bypass(stores, is_defined, choices):
 
 
 @pytest.mark.parametrize(
+    ("of_pes", "of_buffer", "draws"),
+    [
+        ([False, False, True], [True, False, True], True),
+        ([False, False, True], [True, True, False], False),
+        ([True, True, False], [False, False, False], False),
+        ([False, True, True], [False, True, True], True),
+    ],
+)
+def test_operands_are_drawn_from_dram_where_no_level_on_chip_may_store_one(of_pes, of_buffer, draws):
+    """Only I and W are operands; either level will do."""
+    levels = PIMArchitecture().hierarchy
+    pes, buffer = attrs.evolve(levels[0], stores=of_pes), attrs.evolve(levels[1], stores=of_buffer)
+    assert PIMArchitecture(hierarchy=(pes, buffer, *levels[2:])).draws_operands_from_dram == draws
+
+
+@pytest.mark.parametrize(
     ("unit", "dims"),
     [
         ({}, ()),

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.mapper.network.verified import solve_and_verify
 from cpsat_pim.mapper.result import Budget, Objective, Status
 from cpsat_pim.mapper.search import SolveRequest
@@ -54,6 +55,18 @@ def test_bounds_of_tiles_leave_solves_their_time(monkeypatch):
     costs.solve_all(problems, until=begin + 39)
     assert counted == layers[:1]
     assert [costs.cost(problem).value for problem in problems] == [optimum(layer=layer).cost for layer in layers]
+
+
+def test_first_bound_of_parts_that_draw_operands_from_a_bank_is_that_of_tiles():
+    """A part of LLaMA's query on AiM: the bound by the PEs' arrangements is far too low to rank parts by."""
+    bytes_each = {"input_bytes": 2, "weight_bytes": 2, "output_bytes": 2, "psum_bytes": 2}
+    problem = NodeProblem(layer=ConvWorkload(name="query", C=84, K=208, **bytes_each))
+    costs = NodeCosts(read_arch("gddr6-aim"), LATENCY)
+    raised = costs.raise_bound(problem)
+    assert raised.is_refined
+    assert raised.least > 5 * costs._bounds.spatial(problem)
+    buffered = NodeCosts(ARCH, LATENCY)
+    assert not buffered.raise_bound(problem).is_refined
 
 
 def test_solve_ends_where_nothing_is_of_use():

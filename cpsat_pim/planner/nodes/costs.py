@@ -115,9 +115,13 @@ class NodeCosts:
     # --- The mapper's bounds -----------------------------------------------------------------------------------------
 
     def raise_bound(self, problem: NodeProblem) -> NodeCost | None:
-        """Raise a bound by one step (`NodeBounds`), whatever the layouts are; None if the problem has no mapping."""
+        """Raise a bound by one step (`NodeBounds`), whatever the layouts are; None if the problem has no mapping.
+
+        Where MACs draw operands from a bank, the bound of the PEs' arrangements is far too low to rank parts by: the
+        first step is that of tiles.
+        """
         known = self.cost(problem)
-        if known is None or known.is_spatial:
+        if known is None or known.is_spatial or self.arch.draws_operands_from_dram:
             return self.refine(problem)
         return self._raise(problem, known, self._bounds.spatial(problem.relaxation), is_refined=False)
 
