@@ -1,14 +1,14 @@
 """Compile all kernels before any clock runs: this takes a minute of one CPU in the first process of an installation.
 
 Later processes read the compiled kernels from disk, which takes a second: where it is safe, workers are copies of a
-process that has read them (`worker_context`). Of processes that start anew together, every other one begins at the end
-of the list, so that two of them compile half each and read the other half. Where they meet, one waits for the kernel
-that the other one compiles (`tables.kernel_cache`).
+process that has read them, or of one that has only started the compiler (`worker_context`). Of workers that start
+together, every other one begins at the end of the list, so that two of them compile half each and read the other half.
+Where they meet, one waits for the kernel that the other one compiles (`tables.kernel_cache`).
 """
 
 import gc
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing.context import BaseContext
@@ -32,6 +32,7 @@ from tables.bounds.positions import count_tiles
 from tables.bounds.shapes import build_shape_table
 from tables.bounds.tiles import enumerate_tiles
 from tables.counts.pipeline import run_pipeline
+from tables.factors import log2_of
 
 _LAYER, _ARCH = ConvWorkload(C=2, K=2), PIMArchitecture()
 _ONES = (1,) * len(Dim)
@@ -50,7 +51,20 @@ def compile_kernels(stop: Stop | None = None) -> None:
     with _garbage_kept():
         for step in reversed(steps) if _number() % 2 else steps:
             if stop is None or not stop.is_set():
-                step()
+                _on_large_stack(step)
+
+
+def _on_large_stack(step: Callable[[], None]) -> None:
+    """Take a step.
+
+    Python keeps the frames of calls in chunks of 16 KB, and gives a chunk back as soon as the first call in it returns.
+    The compiler calls so deeply, and so often across the ends of chunks, that a tenth of its time went into asking for
+    them. A frame that is larger than half a chunk of 1 MB gets one, and leaves nearly half of it to the calls below.
+    """
+    step()
+
+
+_on_large_stack.__code__ = _on_large_stack.__code__.replace(co_stacksize=2**16)
 
 
 #: Kernels that are compiled at the beginning, in the middle and at the end of the list.
@@ -60,11 +74,14 @@ _LARGE: tuple[Any, ...] = (count_tiles, enumerate_tiles, run_pipeline)
 def worker_context(stop: Stop | None = None) -> BaseContext:
     """Return how worker processes begin: as copies of this one with all kernels read, where that is safe.
 
-    Where kernels are still to be compiled, workers begin anew: each compiles a part.
+    Where kernels are still to be compiled, this process only starts the compiler: each worker compiles a part.
     """
-    if not can_fork() or not are_compiled():
+    if not can_fork():
         return multiprocessing.get_context("spawn")
-    compile_kernels(stop)
+    if are_compiled():
+        compile_kernels(stop)
+    else:
+        log2_of(1)
     return multiprocessing.get_context("fork")
 
 

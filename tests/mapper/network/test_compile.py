@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -43,7 +44,7 @@ def test_kernels_are_compiled_before_the_clock_runs(done: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("process", "is_backwards"), [("MainProcess", False), ("SpawnProcess-1", True), ("SpawnProcess-12", False)]
+    ("process", "is_backwards"), [("MainProcess", False), ("ForkProcess-1", True), ("SpawnProcess-12", False)]
 )
 def test_every_other_worker_begins_at_the_end(
     done: list[str], monkeypatch: pytest.MonkeyPatch, process: str, is_backwards: bool
@@ -55,16 +56,41 @@ def test_every_other_worker_begins_at_the_end(
 
 
 @pytest.mark.parametrize(
-    ("is_safe", "is_kept", "way"), [(True, True, "fork"), (True, False, "spawn"), (False, True, "spawn")]
+    ("is_safe", "is_kept", "way"), [(True, True, "fork"), (True, False, "fork"), (False, True, "spawn")]
 )
-def test_workers_are_copies_only_where_that_is_safe_and_kernels_are_kept(
+def test_workers_are_copies_where_that_is_safe(
     done: list[str], monkeypatch: pytest.MonkeyPatch, is_safe: bool, is_kept: bool, way: str
 ) -> None:
     """Before they are copied, the parent reads all kernels; where these are missing, workers compile their share."""
     monkeypatch.setattr(cpsat_pim.mapper.network.compile, "can_fork", lambda: is_safe)
     monkeypatch.setattr(cpsat_pim.mapper.network.compile, "_is_kept", lambda kernel: is_kept)
     assert worker_context().get_start_method() == way
-    assert done == (list(STEPS) if way == "fork" else [])
+    assert done == (list(STEPS) if is_safe and is_kept else [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts page faults")
+def test_deep_calls_of_a_step_ask_for_no_memory(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """At no depth does a call that is repeated get its frame from the system each time."""
+
+    def call_at(depth: int) -> None:
+        if depth:
+            call_at(depth - 1)
+        else:
+            for _ in range(100):
+                _nothing()
+
+    def call_at_all_depths() -> None:
+        for depth in range(200):
+            call_at(depth)
+
+    monkeypatch.setattr(cpsat_pim.mapper.network.compile, "_solve", call_at_all_depths)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    compile_kernels()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 100
+
+
+def _nothing() -> None:
+    """Return."""
 
 
 def test_a_stop_leaves_out_what_is_not_begun(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
