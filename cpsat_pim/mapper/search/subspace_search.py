@@ -255,7 +255,7 @@ class SubspaceSearch:
         return None
 
     def _tighten(self) -> None:
-        """Bound tiles as tightly as in a hard layer from now on, and begin again with the first trial bound of these."""
+        """Bound tiles as tightly as in a hard layer from now on, from the first trial bound of these on again."""
         self.tiles.tighten()
         self._tile_raises, self.master = self._raise_by_tiles(), None
 
