@@ -157,7 +157,7 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
             search.step(state.turn_ends, _least_of_others(search, searches))
             state.turn_ends = math.inf
         if is_shared and state.is_hard and state.incumbent is not state.descended and _is_far(state, searches):
-            _descend_again(state)
+            _improve_incumbent(state, searches)
         on_progress(_progress(state, searches))
     if any(search.is_open for search in searches):
         _construct_mapping(state)
@@ -232,12 +232,15 @@ def _construct_mappings(state: SearchState) -> None:
     state.constructed = state.incumbent
 
 
-def _descend_again(state: SearchState) -> None:
+def _improve_incumbent(state: SearchState, searches: Sequence[SubspaceSearch]) -> None:
     """Seek a better incumbent of a hard layer: the first time around the constructed mapping, since that of a solve is
-    often a local optimum; then around the incumbent.
+    often a local optimum, and among the cheapest tiles of all subspaces; then around the incumbent.
     """
     if state.descended is None:
         _descend(state, state.constructed or state.incumbent, state.parameters.descent_hard)
+        for search in sorted(searches, key=lambda search: search.lower_bound or 0):
+            if search.is_open and not state.is_over:
+                search.seek_in_hard_layer(state.request.time_limit)
     _descend(state, state.incumbent, state.parameters.descent_again)
     state.descended = state.incumbent
 

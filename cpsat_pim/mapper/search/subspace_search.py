@@ -16,6 +16,7 @@ from ortools.sat.python import cp_model
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.model.master import MasterProblem
+from cpsat_pim.mapper.search.any_mapping import AnyMapping, InvalidMaster
 from cpsat_pim.mapper.search.completion import Completions
 from cpsat_pim.mapper.search.cuts import TooManyOrders
 from cpsat_pim.mapper.search.emptiness import has_no_mapping
@@ -26,10 +27,6 @@ from cpsat_pim.mapper.search.trial_bounds import TrialBounds, above
 from cpsat_pim.mapper.space.candidates import Candidates
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
-
-
-class InvalidMaster(RuntimeError):
-    """CP-SAT rejects a master problem, as its sums are too large."""
 
 
 class SubspaceSearch:
@@ -71,7 +68,8 @@ class SubspaceSearch:
         self._relaxed: tuple[MasterProblem, list[Solution]] | None = None
         self.trial_bounds = TrialBounds(state, self.subspace, self.tiles)
         self._tile_raises = self._raise_by_tiles()
-        self._has_tried_cheapest = self._has_looked_ahead = False
+        self._any_mapping = AnyMapping(state, self.tiles, self._build_master)
+        self._has_looked_ahead = False
 
     @property
     def is_open(self) -> bool:
@@ -234,17 +232,16 @@ class SubspaceSearch:
         raised without a solve, so that it may be another subspace's turn.
         """
         if self.state.is_hard and not self.tiles.is_tight:
-            self.tiles.tighten()
-            self._tile_raises, self.master = self._raise_by_tiles(), None
+            self._tighten()
         master, cutoff = self.master, self.state.cutoff
         if master is not None and master.serves_up_to(cutoff):
             self._add_known_cuts(master)  # those that other subspaces have made meanwhile
             return master
         if master is None and self.tiles.is_enabled and next(self._tile_raises, None) is not None:
             return None
-        if self.state.is_hard and not self._has_tried_cheapest and self.subspace is not Subspace.SPLIT:
-            self._has_tried_cheapest = True
-            self._seek_among_cheapest_tiles(self.state.request.time_limit)
+        has_tried = self._any_mapping.has_tried_cheapest or self.subspace is Subspace.SPLIT  # hardly all that fits
+        if self.state.is_hard and not has_tried:
+            self._any_mapping.among_cheapest_tiles(self.lower_bound or 0, self.state.request.time_limit)
             cutoff = self.state.cutoff
         if not self._has_looked_ahead and self._lookahead is not None:
             self._has_looked_ahead = True
@@ -256,6 +253,11 @@ class SubspaceSearch:
             return self._build_master(trial_bound)
         self._exhaust()
         return None
+
+    def _tighten(self) -> None:
+        """Bound tiles as tightly as in a hard layer from now on, from the first trial bound of these on again."""
+        self.tiles.tighten()
+        self._tile_raises, self.master = self._raise_by_tiles(), None
 
     def _exhaust(self) -> None:
         """End without an incumbent at the highest trial bound; prove that there is no mapping, if that can be done."""
@@ -307,12 +309,23 @@ class SubspaceSearch:
         tiles if that is None; end at so many seconds of the search. A trial bound that is refuted raises the lower one.
         """
         if step is None:
-            self._seek_among_cheapest_tiles(until)
+            self._any_mapping.among_cheapest_tiles(self.lower_bound or 0, until)
             return
         trial_bound, cutoff = above(self.spatial_bounds.lower_bound or 0, step), self.state.cutoff
         all_candidates = Candidates(*self.spatial_bounds.candidates(trial_bound), None)
-        if self._seek(trial_bound, all_candidates, until) == cp_model.INFEASIBLE:
+        if self._any_mapping.below(trial_bound, all_candidates, until) == cp_model.INFEASIBLE:
             self._raise_lower_bound(1 + (trial_bound if cutoff is None else min(trial_bound, cutoff)))
+
+    def seek_in_hard_layer(self, until: float) -> None:
+        """Raise the lower bound of a hard layer's subspace by bounds of tiles, and seek a mapping among the cheapest
+        ones; end at so many seconds of the search.
+        """
+        if self.subspace is Subspace.SPLIT or self._any_mapping.has_tried_cheapest:
+            return
+        if not self.tiles.is_tight:
+            self._tighten()
+        if next(self._tile_raises, None) is None and self.is_open:
+            self._any_mapping.among_cheapest_tiles(self.lower_bound or 0, until)
 
     def seek_apart(self, until: float) -> None:
         """Seek a mapping in which loads over one link do not coincide (`Links.keep_loads_apart`)."""
@@ -322,24 +335,3 @@ class SubspaceSearch:
         if master.latency is not None and master.latency.links.keep_loads_apart():
             for solution in self.state.solve(master, until, self.parameters.solve_work).solutions:
                 self.state.complete(solution, 0)
-
-    def _seek_among_cheapest_tiles(self, until: float) -> bool:
-        """Seek a mapping with some of the cheapest enumerated tiles, and return whether one was soon found."""
-        cheapest, cutoff = self.tiles.cheapest(), self.state.cutoff
-        steps = self.parameters.any_tile_steps if cheapest is not None else ()
-        trial_bounds = [above(self.lower_bound or 0, step) for step in steps]
-        if cutoff is not None:
-            trial_bounds = [trial for trial in trial_bounds if trial < cutoff] or [cutoff] * bool(steps)
-        statuses = (self._seek(trial, cheapest, until) for trial in trial_bounds if self.state.seconds < until)
-        return any(status in (cp_model.FEASIBLE, cp_model.OPTIMAL) for status in statuses)
-
-    def _seek(self, trial_bound: int, candidates: Candidates | None, until: float) -> int:
-        """Seek a mapping of some candidates that costs at most a trial bound; return CP-SAT's status after a while."""
-        try:
-            master = self._build_master(trial_bound, candidates=candidates)
-        except InvalidMaster:
-            return int(cp_model.UNKNOWN)
-        result = self.state.solve_for_any(master, until)
-        for solution in result.solutions[:1]:
-            self.state.complete(solution, 0)
-        return result.status
