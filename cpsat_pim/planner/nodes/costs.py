@@ -115,13 +115,9 @@ class NodeCosts:
     # --- The mapper's bounds -----------------------------------------------------------------------------------------
 
     def raise_bound(self, problem: NodeProblem) -> NodeCost | None:
-        """Raise a bound by one step (`NodeBounds`), whatever the layouts are; None if the problem has no mapping.
-
-        Where MACs draw operands from a bank, the bound of the PEs' arrangements is far too low to rank parts by: the
-        first step is that of tiles.
-        """
+        """Raise a bound by one step (`NodeBounds`), whatever the layouts are; None if the problem has no mapping."""
         known = self.cost(problem)
-        if known is None or known.is_spatial or self.arch.draws_operands_from_dram:
+        if known is None or known.is_spatial or self.arch.draws_operands_from_dram:  # that of PEs would be far too low
             return self.refine(problem)
         return self._raise(problem, known, self._bounds.spatial(problem.relaxation), is_refined=False)
 
