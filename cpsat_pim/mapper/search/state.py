@@ -28,8 +28,9 @@ from cpsat_pim.mapper.search.request import SolveRequest
 from cpsat_pim.mapper.search.returns_cut import ReturningTiles, returning_cuts
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solver import SolveResult, solve_master
+from cpsat_pim.mapper.space.banks import searched_banks
 from cpsat_pim.mapper.space.restriction import Restriction
-from cpsat_pim.mapping import BankCounts, Banks, Mapping
+from cpsat_pim.mapping import BankCounts, Banks, Mapping, banks_text
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints, check_constraints
 from cpsat_pim.workload import ConvWorkload
@@ -132,7 +133,10 @@ class SearchState:
             ValueError: it is outside the space (illegal), or breaks a constraint or the budget.
         """
         # A start outside the space could cost less than the optimum, and the proof would not be one of the space.
-        problems = check_mapping(self.layer, self.arch, start) or check_constraints(start, self.request.constraints)
+        constraints = self.request.constraints
+        problems = check_mapping(self.layer, self.arch, start) or check_constraints(start, constraints)
+        if not problems and (start.banks, start.bank_counts) not in searched_banks(self.arch, constraints):
+            problems = [f"banks: {banks_text(start.banks)} are searched only if they are fixed (banks, bank_counts)"]
         if problems:
             raise ValueError(f"{self.layer.name}: the mapping to start from: {'; '.join(problems)}")
         if not self.offer(start):

@@ -37,8 +37,8 @@ def searched_banks(arch: PIMArchitecture, constraints: Constraints = FREE) -> li
     dominates (docs/solver.md, Bank counts). None if the node has too few banks for what they fix.
 
     Any other assignment becomes one of these if parts are divided or have twice the banks. That opens no row more: each
-    tensor is interrupted at no other places, and its rows stay open for longer. That the *predicted* latency falls with
-    it was only enumerated, for tiny layers: the declared space leaves the others out.
+    tensor is interrupted at no other places, and its rows stay open for longer. The latency may rise by that of an
+    access (docs/solver.md, Shared banks): the declared space leaves the others out all the same.
     """
     found = [
         (banks, counts)

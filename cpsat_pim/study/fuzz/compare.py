@@ -20,7 +20,7 @@ from cpsat_pim.mapping import ONE_BANK, BankCounts, Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
-from cpsat_pim.study.fuzz.oracle import Legality
+from cpsat_pim.study.fuzz.oracle import Legality, is_declared
 from cpsat_pim.workload import ConvWorkload
 
 _T = TypeVar("_T")
@@ -164,8 +164,10 @@ def solve(case: Case, limits: Limits) -> SolvedLayer:
 
 
 def few_mappings(case: Case) -> list[Mapping] | None:
-    """Return all mappings (with the pinned parts) if they are few, else None."""
-    mappings = list(itertools.islice(every_mapping(case.layer, case.arch, case.constraints), MOST_ENUMERATED + 1))
+    """Return all mappings of the declared space (with the pinned parts) if they are few, else None."""
+    every = every_mapping(case.layer, case.arch, case.constraints)
+    declared = (mapping for mapping in every if is_declared(case.arch, mapping, case.bank_counts))
+    mappings = list(itertools.islice(declared, MOST_ENUMERATED + 1))
     return mappings if len(mappings) <= MOST_ENUMERATED else None
 
 
@@ -188,7 +190,7 @@ def check_answer(case: Case, solved: SolvedLayer) -> Finding | None:
 def check_bound(case: Case, solved: SolvedLayer) -> Finding | None:
     """Check that the mapping costs at least the bound, and that a layer reported infeasible has no mapping."""
     mapping = case.mapping
-    if mapping is None:
+    if mapping is None or not is_declared(case.arch, mapping, case.bank_counts):
         return None
     cost = case.objective.reported(case.value(mapping))
     if solved.status is Status.INFEASIBLE:

@@ -29,6 +29,10 @@ def is_relevant(d: int, t: int) -> bool:
     return Dim(d).name in RELEVANT[t]
 
 
+#: Any two tensors.
+_PAIRS = ((0, 1), (0, 2), (1, 2))
+
+
 def may_store(arch: PIMArchitecture, m: int, t: int) -> set[bool]:
     """Return what a level may do with a tensor: store it, let it pass, or either (section 2)."""
     memory = arch.hierarchy[m]
@@ -55,6 +59,19 @@ def bank_counts(arch: PIMArchitecture, banks: tuple[int, int, int]) -> Iterator[
     for counts in product(*(powers if banks.count(part) == 1 else [1] for part in banks)):
         if sum(dict(zip(banks, counts, strict=True)).values()) <= there:
             yield counts
+
+
+def is_declared(arch: PIMArchitecture, mapping: Mapping, fixed: tuple[int, ...] | None) -> bool:
+    """Return whether the declared space has a mapping's assignment to banks (section 8), where numbers of banks are
+    `fixed` or, if that is None, chosen: it leaves out those of which another one divides the parts, with as many banks
+    for each tensor. Those with fewer banks for the same parts are no better, so they are compared.
+    """
+    for banks in bank_assignments(arch):
+        is_divided = all(mapping.banks[t] == mapping.banks[u] for t, u in _PAIRS if banks[t] == banks[u])
+        for counts in bank_counts(arch, banks) if is_divided and banks != mapping.banks else ():
+            if fixed in (None, counts) and all(n >= m for n, m in zip(counts, mapping.bank_counts, strict=True)):
+                return False
+    return True
 
 
 def spread_fits(arch: PIMArchitecture, spatial: tuple[tuple[int, ...], ...]) -> bool:

@@ -4,16 +4,21 @@ import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.evaluate.verify import simulate
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapper.space.banks import most_fetched_tensors, searched_banks
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
-from cpsat_pim.mapping import BANKS, OWN_BANKS, banks_text
+from cpsat_pim.mapping import BANKS, OWN_BANKS, Mapping, banks_text
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.oracle import bank_assignments, bank_counts
 from cpsat_pim.workload import ConvWorkload
 
 ONE_BANK = PIMArchitecture(node_banks=1)
+_FOUR = PIMArchitecture(node_banks=4, shared_data_bus=True)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +105,35 @@ def test_nothing_is_row_aligned_in_a_shared_bank() -> None:
     two = Restriction(layer, attrs.evolve(ONE_BANK, node_banks=2), partly, Subspace.ALIGNED)
     assert not two.is_empty
     assert [True in two.storing_choices(Level.ROW_BUFFER, t) for t in Tensor] == [False, False, True]
+
+
+#: Three loads of I from rows of its own; all of W lies in one row, and so does the only output.
+_DRAWN = Mapping(
+    temporal=((1,) * 8, (1,) * 8, (1,) * 8, ConvWorkload(C=3).bounds),
+    spatial=((1,) * 8,) * 3,
+    order=((), (), (), (Dim.C,)),
+    stored=((False, True, False), (True, False, True), (True, False, False)),
+    block_h=1,
+    block_w=1,
+    banks=BANKS["I|WO"],
+)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_divided_part_takes_no_more_energy_but_perhaps_longer(is_shared: bool) -> None:
+    """One bank's runs follow each other, where the first run of each of two banks has an access before it."""
+    layer, arch = ConvWorkload(C=3, input_bytes=4), attrs.evolve(_FOUR, shared_data_bus=is_shared)
+    coarse, fine = (simulate(layer, arch, attrs.evolve(_DRAWN, banks=banks)) for banks in (_DRAWN.banks, OWN_BANKS))
+    assert fine.energy_fj <= coarse.energy_fj
+    assert 0 < fine.latency_cycles - coarse.latency_cycles < arch.dram_timings.tRCDRD
+
+
+def test_a_mapping_of_an_assignment_that_is_not_searched_is_no_start() -> None:
+    """Unless that assignment is fixed: then its optimum costs no more."""
+    layer = ConvWorkload(C=3, input_bytes=4)
+    request = SolveRequest(objective=Objective.named("latency"), then=None, start=_DRAWN)
+    with pytest.raises(ValueError, match=r"banks: I\|WO are searched only if they are fixed \(banks, bank_counts\)$"):
+        solve_layer(layer, _FOUR, request)
+    solved = solve_layer(layer, _FOUR, attrs.evolve(request, constraints=Constraints(banks=_DRAWN.banks)))
+    assert solved.status is Status.OPTIMAL
+    assert solved.bound <= predict(layer, _FOUR, _DRAWN).figures.latency_cycles
