@@ -46,7 +46,7 @@ version: 1
 name: net
 layers:
 - {name: first, P: 3, C: 4, K: 4, after: [input]}
-- {name: second, P: 3, C: 4, K: 4, after: [first, input]}
+- {name: second, P: 3, C: 4, K: 4, join: add, after: [first, input]}
 """
 
 
