@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cpsat_pim.cli.program import main
 from cpsat_pim.importers import import_network
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, read_network
@@ -329,3 +330,13 @@ def test_other_file_is_no_program(tmp_path, content, capfd):
     assert complaint(str(path)).startswith("is not a program that torch.export saved, or is damaged: ")
     assert capfd.readouterr().err == ""
     assert complaint(str(tmp_path / "none.pt2")) == "cannot be read: No such file or directory"
+
+
+def test_example_of_the_docs_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    """The first code block of docs/models.md, and the network file behind it."""
+    text = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    code, printed = (text.split(f"```{language}\n", 1)[1].split("```", 1)[0] for language in ("python", "yaml"))
+    (tmp_path / "mynet.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", "mynet:build", "--bind", "batch=4"]) == 0
+    assert capsys.readouterr().out == printed
