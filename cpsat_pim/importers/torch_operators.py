@@ -82,7 +82,11 @@ class Trace:
         parts, first = self._builder.merge(*read), next(iter(node.all_input_nodes), None)
         if first is None or not isinstance(first.meta.get("val"), torch.Tensor):
             return parts
-        return pass_on(kind, arguments_of(node), self._shape(first), self._shape(node), parts, self._builder)
+        try:
+            data, out = self._shape(first), self._shape(node)
+        except ValueError:  # a size depends on the data
+            return parts
+        return pass_on(kind, arguments_of(node), data, out, parts, self._builder)
 
     def _product(self, kind: str, node: Node, read: list[Parts]) -> Parts:
         """Add a product, including its bias or mask; skip it if it is not a layer."""

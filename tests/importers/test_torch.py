@@ -311,6 +311,11 @@ def test_sizes_that_depend_on_the_data_are_one_line():
     assert "a size depends on the data (u0)" in complaint(f"{MODELS}:masked")
 
 
+def test_sizes_that_depend_on_the_data_matter_to_layers_only():
+    """What is chosen is only added up."""
+    assert layers(imported("chosen_terms")) == layer("fc", P=6, C=8, K=4)
+
+
 def test_module_that_cannot_be_exported_is_one_line(capfd):
     """PyTorch's pages of advice are cut to their first line."""
     assert complaint(f"{MODELS}:branching").startswith("cannot be exported: ")

@@ -323,6 +323,11 @@ def scanned() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
     return Function(run, fc=nn.Linear(8, 8)), (torch.randn(5, 6, 8), torch.randn(6, 8))
 
 
+def chosen_terms() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """A layer, and a sum of as many elements as are positive."""
+    return Function(lambda own, x: own.fc(x) + x[x > 0].sum(), fc=nn.Linear(8, 4)), (torch.randn(6, 8),)
+
+
 def chosen(other: bool, wide: int) -> tuple[nn.Module, tuple[torch.Tensor]]:
     """One of two layers by the data, the second of them `wide`; then none, or a scaling; then a layer."""
 
