@@ -58,13 +58,13 @@ def _pool(given: Mapping[str, Any], data: Shape, out: Shape) -> Any:
 
 def _front(call: Call, rank: int) -> Pair:
     """Return the zeros (left, top) of a `Pad` over channels first or last; none where it pads anything else."""
-    value = call.values[1] if len(call.values) > 1 else None
-    pads = [0] * rank if value is None else [int(pad) for pad in np.reshape(value, -1)[:rank]]
-    pads = list(call.given.get("pads", pads))[:rank]
-    padded = {axis for axis, pad in enumerate(pads) if pad}
-    if rank not in (3, 4) or len(pads) != rank or not padded:
+    value, axes = (call.values[index] if index < len(call.values) else None for index in (1, 3))
+    given = list(call.given.get("pads", () if value is None else np.reshape(value, -1)))
+    own = [*range(rank)] if axes is None else [int(axis) % rank for axis in np.reshape(axes, -1)]
+    if rank not in (3, 4) or len(given) != 2 * len(own):
         return 0, 0
+    pads = {axis: int(pad) for axis, pad in zip(own, given, strict=False) if pad}
     if rank == 3:
-        return (pads[2], 0) if padded == {2} else (0, 0)
-    top = 2 if padded <= {2, 3} else 1
-    return (pads[top + 1], pads[top]) if padded <= {top, top + 1} else (0, 0)
+        return (pads.get(2, 0), 0) if pads.keys() <= {2} else (0, 0)
+    top = 2 if pads.keys() <= {2, 3} else 1
+    return (pads.get(top + 1, 0), pads.get(top, 0)) if pads.keys() <= {top, top + 1} else (0, 0)

@@ -126,3 +126,17 @@ def test_padding_before_a_layer_is_the_layers(save, pads, pad):
     constants = [weight("w1", 4, 2, 1, 1), weight("w2", 4, 4, 3, 3), integers("pads", *pads)]
     network = imported(save(nodes, [value("x", 1, 2, 9, 9)], constants))
     assert between(network) == {"first": {}, "conv": {"pad": pad}}
+
+
+def test_padding_of_named_axes_is_the_layers(save):
+    """One column behind, and two rows in front: `pads` has these axes alone."""
+    nodes = [
+        node("Conv", "x w1", "first"),
+        node("Pad", "first pads none axes", "padded"),
+        node("Conv", "padded w2", "conv"),
+    ]
+    nodes[1].input[2] = ""
+    constants = [weight("w1", 4, 2, 1, 1), weight("w2", 4, 4, 3, 3)]
+    constants += [integers("pads", 0, 2, 1, 0), integers("axes", -1, 2)]
+    network = imported(save(nodes, [value("x", 1, 2, 9, 9)], constants))
+    assert between(network) == {"first": {}, "conv": {"pad": (0, 2)}}
