@@ -2,6 +2,7 @@
 skipped.
 """
 
+import contextlib
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -14,6 +15,7 @@ from cpsat_pim.importers.binding import check_bound
 from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.onnx_call import kind_of
 from cpsat_pim.importers.onnx_control import CONTROL
+from cpsat_pim.importers.onnx_functions import body_of
 from cpsat_pim.importers.onnx_operators import JOINING, PASSING, SUMS, WITHOUT_DATA
 from cpsat_pim.importers.onnx_pooling import pass_on
 from cpsat_pim.importers.onnx_products import PRODUCTS, Product, product_sum
@@ -89,6 +91,10 @@ def _dependencies(nodes: Sequence[onnx.NodeProto]) -> dict[int, set[int]]:
 # --- Operators -------------------------------------------------------------------------------------------------------
 
 
+#: Operators with a rule of their own.
+_KNOWN = WITHOUT_DATA | JOINING | PASSING | SUMS | PRODUCTS.keys()
+
+
 class _Trace:
     """Propagates the tensors' shapes and parts through the graph."""
 
@@ -146,17 +152,33 @@ class _Trace:
             raise _Inner(f"{node_name(node)} ({node.op_type}): {error}") from error
 
     def _control(self, node: onnx.NodeProto) -> str | None:
-        """Follow a branch or loop; return the node's kind, with the reason, if it is not followed."""
+        """Follow a branch, a loop or what ONNX defines by others; return its kind, with the reason, if it is
+        not followed.
+        """
         kind = kind_of(node)
         follow = CONTROL.get(kind)
         if follow is None:
-            return kind
+            return None if kind not in _KNOWN and self._follow_body(node) else kind
         try:
             follow(self, node, {attribute.name: attribute.g for attribute in node.attribute})
         except Unmappable as reason:
             options = "".join(f", --bind {name}=... may tell" for name in self._unbound[:1])
             return f"{kind} ({reason}{options})"
         return None
+
+    def _follow_body(self, node: onnx.NodeProto) -> bool:
+        """Follow the operators that make up one; return whether there are some, and all could be mapped."""
+        tensors = self.tensors
+        before = tensors.checkpoint()
+        body = body_of(node, tensors.shapes)
+        if body is None:
+            return False
+        with contextlib.suppress(_Inner):
+            self.run(body)
+            if len(tensors.builder.skipped) == len(before.progress.skipped):
+                return True
+        tensors.restore(before)
+        return False
 
     def _result(self, kind: str, node: onnx.NodeProto) -> Parts:
         """Return the parts of a node's results."""

@@ -256,6 +256,14 @@ def _recurrent(product: Product) -> Parts:
     return product.tensors.builder.recurrent(product.name, data, weight, state, product.others(0, 1, 2), directions)
 
 
+def _affine_grid(product: Product) -> Parts:
+    """Add the product of each image's transformation with the coordinates of all points of the grid, constants."""
+    transformation = product.operand(0)
+    points = math.prod(product.tensors.shapes.shape(product.node.output[0])[1:-1])
+    coordinates = Operand((transformation.shape[-1], points), ())
+    return product.tensors.builder.matmul(product.name, transformation, coordinates)
+
+
 # --- Sums of products -------------------------------------------------------------------------------------------------
 
 
@@ -331,6 +339,7 @@ PRODUCTS: dict[str, Build] = {
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose"), _convolution),
     "QLinearConv": partial(_convolution, left=0, right=3),
     "DeformConv": _deformable,
+    "AffineGrid": _affine_grid,
     "CausalConvWithState": _causal,
     **dict.fromkeys(("MatMul", "MatMulInteger", "Gemm"), _matmul),
     "QLinearMatMul": partial(_matmul, left=0, right=3),

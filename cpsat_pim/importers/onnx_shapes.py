@@ -7,7 +7,7 @@ Weights are never read. The values of small tensors are: exporters compute shape
 import contextlib
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,8 @@ class OnnxShapes:
     """The types of the tensors defined so far, and the values of the small constants among them."""
 
     def __init__(self, model: onnx.ModelProto, bind: Mapping[str, int]) -> None:
-        self._opsets = list(model.opset_import)
-        self._versions = {domain_of(opset): opset.version for opset in self._opsets}
+        self.opsets = list(model.opset_import)
+        self._versions: dict[str, int] = {domain_of(opset): int(opset.version) for opset in self.opsets}
         self._declared = {info.name: info for info in (*model.graph.value_info, *model.graph.output)}
         self._bind = bind
         self._types: dict[str, onnx.TypeProto] = {}
@@ -40,6 +40,19 @@ class OnnxShapes:
     def __contains__(self, name: str) -> bool:
         """Return whether a tensor is defined."""
         return name in self._types
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The tensors that are defined."""
+        return self._types.keys()
+
+    def version(self, domain: str) -> int:
+        """Return the version of the operators of a domain."""
+        return self._versions.get(domain, 1)
+
+    def type(self, name: str) -> onnx.TypeProto:
+        """Return the type of a tensor; an empty one if it is not known."""
+        return self._types.get(name, onnx.TypeProto())
 
     def shape(self, name: str) -> Shape:
         """Return the sizes of a tensor.
@@ -158,10 +171,10 @@ class OnnxShapes:
         if len(known) < len({*node.input} - {""}) or not defs.has(node.op_type, domain) or [*subgraphs(node)]:
             return self._by_rule(node)
         try:
-            schema = defs.get_schema(node.op_type, self._versions.get(domain, 1), domain)
+            schema = defs.get_schema(node.op_type, self.version(domain), domain)
             if not schema.has_type_and_shape_inference_function:
                 return self._by_rule(node)
-            outputs = shape_inference.infer_node_outputs(schema, node, known, values, opset_imports=self._opsets)
+            outputs = shape_inference.infer_node_outputs(schema, node, known, values, opset_imports=self.opsets)
         except Exception as error:  # one of a dozen exception classes of the compiled library, without a common base
             raise ValueError(str(error)) from error
         return dict(outputs)
@@ -200,7 +213,7 @@ class OnnxShapes:
         # without an evaluator, or with data outside the file, the values stay unknown
         with contextlib.suppress(Exception):
             given = self._given(node)
-            values = () if given is None else _evaluated(node, given, self._opsets)
+            values = () if given is None else _evaluated(node, given, self.opsets)
             for name, value in zip(node.output, values, strict=False):
                 self.define(numpy_helper.from_array(np.asarray(value), name))
 

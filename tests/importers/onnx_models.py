@@ -11,9 +11,14 @@ from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network
 
 onnx = pytest.importorskip("onnx", reason="needs the extra: pip install 'cpsat-pim[onnx]'")
-from onnx import TensorProto, helper  # noqa: E402 - not before onnx is known to be there
+from onnx import TensorProto, defs, helper  # noqa: E402 - not before onnx is known to be there
 
 Save = Callable[..., str]
+
+
+def defined_by_onnx(kind: str, domain: str = "") -> Any:
+    """Skip a test where the installed release of ONNX does not know an operator."""
+    return pytest.mark.skipif(not defs.has(kind, domain), reason=f"this release of ONNX has no {kind}")
 
 
 def value(name: str, *dims: int | str | None) -> Any:
@@ -41,6 +46,7 @@ def node(kind: str, read: str, name: str, **attributes: Any) -> Any:
 def save_file(nodes: Sequence[Any], inputs: Sequence[Any], constants: Sequence[Any] = (), **more: Any) -> str:
     """Write `net.onnx` and return its name."""
     opsets = [helper.make_opsetid("", more.pop("opset", 20)), helper.make_opsetid("custom", 1)]
+    opsets += [helper.make_opsetid(*own) for own in more.pop("opsets", {}).items()]
     functions = more.pop("functions", [])
     outputs = [helper.make_empty_tensor_value_info(nodes[-1].output[0])]
     graph = helper.make_graph(nodes, "net", inputs, outputs, constants, **more)

@@ -4,7 +4,19 @@ from fractions import Fraction
 
 import pytest
 
-from tests.importers.onnx_models import TensorProto, helper, imported, integers, layer, layers, node, value, weight
+from tests.importers.onnx_models import (
+    TensorProto,
+    defined_by_onnx,
+    helper,
+    import_network,
+    imported,
+    integers,
+    layer,
+    layers,
+    node,
+    value,
+    weight,
+)
 
 
 def vendor(kind, read, name, *more, **attributes):
@@ -209,3 +221,56 @@ def test_weights_that_are_dequantised_keep_their_width_below_a_byte(save, kind, 
     stored = of_type(getattr(TensorProto, kind), "q", 5, 8)
     network = imported(save(nodes, [value("x", 3, 8)], [stored, weight("s", 5, 2)], opset=21))
     assert layers(network) == layer("fc", P=3, C=8, K=5, weight_bytes=width)
+
+
+def test_grid_of_a_transformation_is_a_product_with_the_coordinates_of_its_points(save):
+    """Two images of 5 by 7 points: 2 rows of a transformation, 3 coordinates, 35 points each."""
+    path = save(
+        [node("AffineGrid", "t size", "grid"), node("GridSample", "x grid", "y"), node("Conv", "y w", "z")],
+        [value("t", 2, 2, 3), value("x", 2, 3, 8, 10)],
+        [integers("size", 2, 3, 5, 7), weight("w", 4, 3, 1, 1)],
+    )
+    found = layers(import_network(path).network)
+    assert found == {**layer("grid", P=2, C=3, K=35, N=2), **layer("z", P=7, Q=5, C=3, K=4, N=2)}
+
+
+@defined_by_onnx("LinearAttention")
+def test_operator_that_onnx_defines_by_others_is_followed_through_these(save):
+    """Linear attention with a gated delta rule, 5 steps, 4 query heads on 2 others, keys of 8 and values of 6 channels:
+    in each step what a key finds in the state, the update, and what the queries read.
+    """
+    heads = {"q_num_heads": 4, "kv_num_heads": 2, "update_rule": "gated_delta"}
+    mixed = helper.make_node("LinearAttention", ["q", "k", "v", "", "decay", "beta"], ["y", "state"], "mix", **heads)
+    path = save(
+        [node("MatMul", "x w", "q"), mixed, node("MatMul", "y u", "z")],
+        [
+            value("x", 1, 5, 32),
+            value("k", 1, 5, 16),
+            value("v", 1, 5, 12),
+            value("decay", 1, 5, 2),
+            value("beta", 1, 5, 2),
+        ],
+        [weight("w", 32, 32), weight("u", 24, 3)],
+        opset=27,
+    )
+    network = import_network(path).network
+    assert layers(network) == {
+        **layer("q", P=5, C=32, K=32),
+        **layer("mix.Retrieved", G=2, P=6, C=8),
+        **layer("mix.Outer", G=2, P=8, K=6),
+        **layer("mix.ReadOut", G=4, C=8, K=6),
+        **layer("z", P=5, C=24, K=3),
+    }
+    assert [step.count for step in network.layers] == [1, 5, 5, 5, 1]
+
+
+@defined_by_onnx("FlexAttention", "ai.onnx.preview")
+def test_attention_whose_scores_a_graph_modifies_is_scores_and_context(save):
+    """2 heads of 4 rows on 6 keys of 8 channels, values of 5."""
+    path = save(
+        [node("FlexAttention", "q k v", "y", domain="ai.onnx.preview")],
+        [value("q", 1, 2, 4, 8), value("k", 1, 2, 6, 8), value("v", 1, 2, 6, 5)],
+        opset=25, opsets={"ai.onnx.preview": 1},
+    )  # fmt: skip
+    found = layers(import_network(path).network)
+    assert sorted((shape.G, shape.P, shape.C, shape.K) for shape in found.values()) == [(2, 4, 6, 5), (2, 4, 8, 6)]
