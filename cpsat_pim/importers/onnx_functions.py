@@ -3,7 +3,7 @@
 import onnx
 from onnx import defs, helper, inliner
 
-from cpsat_pim.importers.onnx_call import domain_of
+from cpsat_pim.importers.onnx_call import VENDOR, domain_of
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, subgraphs
 from cpsat_pim.importers.onnx_tensors import node_name
 
@@ -26,11 +26,15 @@ def body_of(node: onnx.NodeProto, shapes: OnnxShapes) -> onnx.GraphProto | None:
 
 
 def _function(node: onnx.NodeProto, shapes: OnnxShapes) -> onnx.FunctionProto | None:
-    """Return the function that ONNX defines an operator by, None if there is none for the types of its inputs."""
+    """Return the function that ONNX defines an operator by, or the newest one for an operator of onnxruntime with its
+    name; None if there is none for the types of its inputs.
+    """
     domain = domain_of(node)
+    is_vendors = f"{domain}." == VENDOR
+    domain, version = ("", defs.onnx_opset_version()) if is_vendors else (domain, shapes.version(domain))
     if not defs.has(node.op_type, domain):
         return None
-    schema = defs.get_schema(node.op_type, shapes.version(domain), domain)
+    schema = defs.get_schema(node.op_type, version, domain)
     if schema.has_function:
         return onnx.FunctionProto.FromString(schema.function_body.SerializeToString())
     if not schema.has_context_dependent_function:
@@ -47,10 +51,11 @@ def _expanded(node: onnx.NodeProto, function: onnx.FunctionProto, shapes: OnnxSh
     call.domain, call.op_type = _DOMAIN, _NAME
     names = dict.fromkeys((*filter(None, node.input), *shapes.names))
     graph = helper.make_graph([call], "body", [*map(_untyped, names)], [*map(_untyped, node.output)])
-    opsets = [*shapes.opsets, helper.make_opsetid(_DOMAIN, 1)]
+    opsets = [*function.opset_import, helper.make_opsetid(_DOMAIN, 1)]
     body: onnx.GraphProto = inliner.inline_local_functions(
         helper.make_model(graph, opset_imports=opsets, functions=[function])
     ).graph
+    del body.output[:]  # which have no types
     _name_after(node_name(node), body)
     return body
 

@@ -235,12 +235,15 @@ def test_grid_of_a_transformation_is_a_product_with_the_coordinates_of_its_point
 
 
 @defined_by_onnx("LinearAttention")
-def test_operator_that_onnx_defines_by_others_is_followed_through_these(save):
+@pytest.mark.parametrize(("domain", "opset"), [("", 27), ("com.microsoft", 21)])
+def test_operator_that_onnx_defines_by_others_is_followed_through_these(save, domain, opset):
     """Linear attention with a gated delta rule, 5 steps, 4 query heads on 2 others, keys of 8 and values of 6 channels:
     in each step what a key finds in the state, the update, and what the queries read.
     """
     heads = {"q_num_heads": 4, "kv_num_heads": 2, "update_rule": "gated_delta"}
-    mixed = helper.make_node("LinearAttention", ["q", "k", "v", "", "decay", "beta"], ["y", "state"], "mix", **heads)
+    mixed = helper.make_node(
+        "LinearAttention", ["q", "k", "v", "", "decay", "beta"], ["y", "state"], "mix", domain=domain, **heads
+    )
     path = save(
         [node("MatMul", "x w", "q"), mixed, node("MatMul", "y u", "z")],
         [
@@ -251,7 +254,8 @@ def test_operator_that_onnx_defines_by_others_is_followed_through_these(save):
             value("beta", 1, 5, 2),
         ],
         [weight("w", 32, 32), weight("u", 24, 3)],
-        opset=27,
+        opset=opset,
+        opsets={"com.microsoft": 1},
     )
     network = import_network(path).network
     assert layers(network) == {
