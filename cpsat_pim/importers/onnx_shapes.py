@@ -30,8 +30,8 @@ class OnnxShapes:
     """The types of the tensors defined so far, and the values of the small constants among them."""
 
     def __init__(self, model: onnx.ModelProto, bind: Mapping[str, int]) -> None:
-        self.opsets = list(model.opset_import)
-        self._versions: dict[str, int] = {domain_of(opset): int(opset.version) for opset in self.opsets}
+        self._opsets = list(model.opset_import)
+        self._versions: dict[str, int] = {domain_of(opset): int(opset.version) for opset in self._opsets}
         self._declared = {info.name: info for info in (*model.graph.value_info, *model.graph.output)}
         self._bind = bind
         self._types: dict[str, onnx.TypeProto] = {}
@@ -174,7 +174,7 @@ class OnnxShapes:
             schema = defs.get_schema(node.op_type, self.version(domain), domain)
             if not schema.has_type_and_shape_inference_function:
                 return self._by_rule(node)
-            outputs = shape_inference.infer_node_outputs(schema, node, known, values, opset_imports=self.opsets)
+            outputs = shape_inference.infer_node_outputs(schema, node, known, values, opset_imports=self._opsets)
         except Exception as error:  # one of a dozen exception classes of the compiled library, without a common base
             raise ValueError(str(error)) from error
         return dict(outputs)
@@ -213,7 +213,7 @@ class OnnxShapes:
         # without an evaluator, or with data outside the file, the values stay unknown
         with contextlib.suppress(Exception):
             given = self._given(node)
-            values = () if given is None else _evaluated(node, given, self.opsets)
+            values = () if given is None else _evaluated(node, given, self._opsets)
             for name, value in zip(node.output, values, strict=False):
                 self.define(numpy_helper.from_array(np.asarray(value), name))
 
