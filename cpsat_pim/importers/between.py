@@ -2,12 +2,12 @@
 (docs/array.md, section 2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
-from cpsat_pim.importers.origin import Pair, Parts
+from cpsat_pim.importers.origin import Pair, Parts, Source
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import ADD, CONCAT, Pool
 from cpsat_pim.workload.network import NetworkNode
@@ -43,34 +43,66 @@ def _usual_pad(shape: ConvWorkload, size: Pair) -> Pair:
     return left, top
 
 
-def pool_outputs(layers: Sequence[NetworkNode]) -> list[NetworkNode]:
-    """Let layers whose readers all read them pooled alike pool their outputs themselves, so that less is moved.
+#: What a layer's data are, as far as layers cannot tell otherwise.
+Reads = frozenset[Source]
 
-    A sum is pooled by its readers, as pooling and adding are not interchangeable.
+
+def pool_outputs(layers: Sequence[NetworkNode], reads: Mapping[str, Reads]) -> list[NetworkNode]:
+    """Let layers whose readers all read them pooled alike pool their outputs themselves, so that less is moved, and
+    sums and concatenations may have operands of which only some are pooled.
+
+    A sum is pooled by its readers, as pooling and adding are not interchangeable. `reads`: by layer; of a layer that is
+    not there, all that it comes after is pooled as its input.
     """
-    readers: dict[str, list[NetworkNode]] = {layer.name: [] for layer in layers}
-    for layer in layers:
-        for name in layer.after:
-            readers.get(name, []).append(layer)
-    pools: dict[str, Pool] = {}
-    for layer in layers:
-        first = next(iter(readers[layer.name]), None)
-        if first is not None and first.input_pool is not None:
-            pools[layer.name] = first.input_pool
-    while wrong := [name for name, pool in pools.items() if any(not _pools(r, pool, pools) for r in readers[name])]:
+    sources = {layer.name: reads.get(layer.name) or _all_alike(layer) for layer in layers}
+    pools = _common_pools(layers, sources)
+    while wrong := {name for layer in layers for name in _wrongly_pooled(layer, sources[layer.name], pools)}:
         for name in wrong:
             del pools[name]
     return [
-        evolve(layer, pool=pools.get(layer.name), input_pool=None if _is_among(layer, pools) else layer.input_pool)
+        evolve(layer, pool=pools.get(layer.name), input_pool=_input_pool(sources[layer.name], pools))
         for layer in layers
     ]
 
 
-def _pools(reader: NetworkNode, pool: Pool, pools: dict[str, Pool]) -> bool:
-    """Return whether a layer reads what these layers would pool, and nothing else, behind this pool."""
-    alike = all(pools.get(name) == pool for name in reader.after)
-    return alike and reader.input_pool == pool and reader.join != ADD and reader.weights
+def _all_alike(layer: NetworkNode) -> Reads:
+    return frozenset(Source(name, layer.input_pool) for name in layer.after)
 
 
-def _is_among(layer: NetworkNode, pools: dict[str, Pool]) -> bool:
-    return all(name in pools for name in layer.after)
+def _common_pools(layers: Sequence[NetworkNode], sources: Mapping[str, Reads]) -> dict[str, Pool]:
+    """Return by layer how its output is pooled where all readers agree: at all, or else at first."""
+    found: dict[str, list[Source]] = {layer.name: [] for layer in layers}
+    for source in (source for layer in layers for source in sources[layer.name]):
+        found.get(source.layer, []).append(source)
+    pools: dict[str, Pool] = {}
+    for name, read in found.items():
+        for agreed in ({source.pool for source in read}, {source.first for source in read}):
+            if len(agreed) == 1 and (pool := next(iter(agreed))) is not None:
+                pools.setdefault(name, pool)
+    return pools
+
+
+def _wrongly_pooled(reader: NetworkNode, sources: Reads, pools: dict[str, Pool]) -> set[str]:
+    """Return the operands of a layer that may not be pooled before it reads them: those of a sum that is pooled, and
+    those without which what is left to pool would be the same for all.
+    """
+    named = pools.keys() & set(reader.after)
+    is_pooled_sum = reader.join == ADD and len({source.first for source in sources}) == 1
+    if is_pooled_sum or not reader.weights:
+        return named
+    left = {source: _left(source, pools) for source in sources}
+    if len(set(left.values())) == 1:
+        return set()
+    return {source.layer for source, pool in left.items() if pool is None and source.layer in named} or named
+
+
+def _left(source: Source, pools: dict[str, Pool]) -> Pool | None:
+    """Return how a reader pools what it reads of a layer that may pool its output."""
+    done = pools.get(source.layer)
+    return source.pool if done is None else None if done == source.pool else source.rest
+
+
+def _input_pool(sources: Reads, pools: dict[str, Pool]) -> Pool | None:
+    """Return how a reader pools its input; None also where its operands differ in that."""
+    left = {_left(source, pools) for source in sources}
+    return next(iter(left)) if len(left) == 1 else None

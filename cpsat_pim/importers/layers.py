@@ -2,11 +2,12 @@
 
 A tensor's `Parts` record that origin. A tensor has one part, the layers that are summed in it; several parts, side by
 side, after a concatenation; no part if it is a constant. When a part is summed again, it is represented by its end, the
-layer at the end of the longest path, and by those of its layers that would otherwise not precede the sum. A residual
-stream is thus represented by the block that finished it last, and the lists stay short in deep networks without losing
-an ordering.
+layer at the end of the longest path (a gate with one element a channel is none), and by those of its layers that would
+otherwise not precede the sum. A residual stream is thus represented by the block that finished it last, and the lists
+stay short in deep networks without losing an ordering.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 from attrs import evolve
 
-from cpsat_pim.importers.between import pool_outputs, stated_between
+from cpsat_pim.importers.between import Reads, pool_outputs, stated_between
 from cpsat_pim.importers.origin import Pair, Part, Parts, Source, each_source
 from cpsat_pim.importers.progress import Progress, SkippedOperator
 from cpsat_pim.workload import ConvWorkload
@@ -38,6 +39,7 @@ class Layers:
         self._before: dict[str, frozenset[str]] = {INPUT: frozenset()}
         self._depth = {INPUT: 0}
         self._inputs: set[InputSize] = set()
+        self._reads: dict[str, Reads] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -53,7 +55,7 @@ class Layers:
         if self.is_empty:
             raise ValueError("holds no convolution or matrix product")
         size = next(iter(self._inputs)) if len(self._inputs) == 1 else None
-        return Network(name=name, layers=pool_outputs(self._layers), input=size, has_widths=False)
+        return Network(name=name, layers=pool_outputs(self._layers, self._reads), input=size, has_widths=False)
 
     # Operators that are no products
 
@@ -185,6 +187,7 @@ class Layers:
             **stated_between(shape, data, self._size(data) or size, front),
         )
         self._layers.append(node)
+        self._reads[name] = frozenset(evolve(source, pad=(0, 0)) for part in data for source in part)
         self._before[name] = frozenset(after).union(*(self._before[other] for other in after))
         self._depth[name] = 1 + max(self._depth[other] for other in after)
         return ((Source(name),),)
@@ -220,8 +223,20 @@ class Layers:
         return _unique(source.layer for source in [*ends, *(source for part in parts for source in part)])
 
     def _end(self, part: Part) -> Source:
-        """Return the layer of a sum that ends the longest path."""
-        return max(part, key=lambda source: self._depth[source.layer])
+        """Return the layer of a sum that ends the longest path; none whose elements are spread over the others."""
+        if len(part) == 1:
+            return part[0]
+        sizes = {source: self._elements(source) for source in part}
+        most = max((size for size in sizes.values() if size is not None), default=0)
+        return max(part, key=lambda source: (sizes[source] in (None, most), self._depth[source.layer]))
+
+    def _elements(self, source: Source) -> int | None:
+        """Return the elements of a layer's output, pooled; None of the network's input."""
+        shape = self._shape_of(source.layer)
+        if shape is None:
+            return None
+        size = source.pool.size if source.pool is not None else (shape.P, shape.Q)
+        return shape.N * shape.G * shape.K * math.prod(size)
 
     def _fresh(self, name: str) -> str:
         """Return a name that no layer has."""

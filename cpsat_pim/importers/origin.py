@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from cpsat_pim.workload.joins import Pool
 from cpsat_pim.workload.network import INPUT
@@ -13,29 +13,43 @@ Pair = tuple[int, int]
 
 @frozen
 class Source:
-    """A layer's output, or the network's input: behind `pool` if it is pooled, then behind `pad` zeros (left, top)."""
+    """A layer's output, or the network's input: behind `pool` if it is pooled, then behind `pad` zeros (left, top).
+
+    `rest`: what `pool` is behind the first pooling, where there were several.
+    """
 
     layer: str
     pool: Pool | None = None
     pad: Pair = (0, 0)
+    first: Pool | None = field()
+    rest: Pool | None = None
+
+    @first.default
+    def _whole(self) -> Pool | None:
+        return self.pool
 
     def pooled(self, pool: Pool) -> "Source":
         """Return the source pooled once more. A window of windows is one window."""
-        own = self.pool or Pool(window=(1, 1), size=pool.size)
-        axes = range(2)
+        if self.pool is None:
+            return Source(self.layer, _behind(None, self.pad, pool))
         return Source(
-            self.layer,
-            Pool(
-                window=[own.window[a] + (pool.window[a] - 1) * own.stride[a] for a in axes],
-                stride=[own.stride[a] * pool.stride[a] for a in axes],
-                pad=[own.pad[a] + (pool.pad[a] + self.pad[a]) * own.stride[a] for a in axes],
-                size=pool.size,
-            ),
+            self.layer, _behind(self.pool, self.pad, pool), first=self.first, rest=_behind(self.rest, self.pad, pool)
         )
 
     def padded(self, front: Pair) -> "Source":
         """Return the source behind more zeros (left, top)."""
         return evolve(self, pad=(self.pad[0] + front[0], self.pad[1] + front[1]))
+
+
+def _behind(earlier: Pool | None, pad: Pair, pool: Pool) -> Pool:
+    """Return a pooling, then zeros (left, top), then another pooling as one."""
+    own, axes = earlier or Pool(window=(1, 1), size=pool.size), range(2)
+    return Pool(
+        window=[own.window[a] + (pool.window[a] - 1) * own.stride[a] for a in axes],
+        stride=[own.stride[a] * pool.stride[a] for a in axes],
+        pad=[own.pad[a] + (pool.pad[a] + pad[a]) * own.stride[a] for a in axes],
+        size=pool.size,
+    )
 
 
 #: What is summed in a tensor, or in some of its channels.

@@ -65,10 +65,13 @@ def boxes_of_parts(graph: Graph, task: LayerTask, ranges: np.ndarray) -> PartBox
     )
 
 
-def home_boxes(shape: tuple[int, int, int, int], home: Home) -> np.ndarray:
-    """What each node of a home's region holds: int64[nodes, 8]."""
+def home_boxes(shape: tuple[int, int, int, int], home: Home, spread: tuple[int, ...] = ()) -> np.ndarray:
+    """What each node of a home's region holds: int64[nodes, 8]; all of the axes along which a tensor is `spread`."""
     splits = tuple(home.split(axis) for axis in TENSOR_DIMS)
-    boxes: np.ndarray = part_ranges(part_indices(home.h, home.w, TENSOR_DIMS), shape, splits).reshape(-1, 8)
+    ranges = part_ranges(part_indices(home.h, home.w, TENSOR_DIMS), shape, splits)
+    for axis in spread:
+        ranges[:, axis] = 0, shape[axis]
+    boxes: np.ndarray = ranges.reshape(-1, 8)
     return boxes
 
 

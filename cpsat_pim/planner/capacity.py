@@ -7,9 +7,10 @@ import numpy as np
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.boxes import home_boxes, volumes
-from cpsat_pim.planner.graph import Graph, LayerTask, Stack, Sum
+from cpsat_pim.planner.graph import Graph, LayerTask, Stack
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.plan import Plan, is_joined, is_read_from
+from cpsat_pim.planner.sums import Sum
 from cpsat_pim.planner.tours import node_numbers
 from cpsat_pim.workload.network import INPUT
 
@@ -36,7 +37,7 @@ def _channels(stack: Stack, member: str, offset: int) -> tuple[int, int]:
 
 def member_bytes(stack: Stack, home: Home, channels: tuple[int, int]) -> np.ndarray:
     """Bytes of a member on each node of its home: int64[nodes of the home]."""
-    boxes = home_boxes(stack.shape, home)
+    boxes = home_boxes(stack.shape, home, stack.spread)
     boxes[:, 2], boxes[:, 3] = np.maximum(boxes[:, 2], channels[0]), np.minimum(boxes[:, 3], channels[1])
     held: np.ndarray = volumes(boxes) * stack.element_bytes
     return held
@@ -123,7 +124,7 @@ def _steps(graph: Graph, order: Order, member: str, is_late: Callable[[Sum], boo
     readers = [order[task.name] for task in _readers(graph, member)]
     sums = [one for one in graph.sums if member in one.operands]
     added = [one for one in sums if one.finished_by == member and one.first != member and not is_late(one)]
-    if added and not readers:
+    if added and not readers and not graph.stacks[graph.stack_of[member]].spread:
         return None
     start = 0 if member == INPUT else order[member]
     ends = readers + [order[one.finished_by] for one in sums if one.finished_by != INPUT]

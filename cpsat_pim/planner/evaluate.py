@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 from attrs import field, frozen
 
+from cpsat_pim.planner.additions import Addition, add_operands, addition_at_end, addition_of
 from cpsat_pim.planner.alike import content_of
-from cpsat_pim.planner.array import HOST, NodeArray
+from cpsat_pim.planner.array import HOST
 from cpsat_pim.planner.capacity import live_members
-from cpsat_pim.planner.graph import Graph, Stack
-from cpsat_pim.planner.home_tables import one_home
+from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import PhaseCost, Rates, Work, rates_of
 from cpsat_pim.planner.plan import Plan, is_joined
 from cpsat_pim.planner.step import Step
+from cpsat_pim.planner.sums import Sum
 from tables.array.counts import INJECT
-from tables.array.push import join
 
 #: The ways of the links of a mesh, in the order of counters.
 LINK_WAYS = ("east", "west", "south", "north")
@@ -114,12 +114,12 @@ class PlanCost:
         }
 
 
-def join_phase(array: NodeArray, rates: Rates, sums: Iterable[tuple[Stack, Home, int]]) -> PhaseCost:
-    """Return the phase at the end of a segment that adds so many operands of each sum at its home."""
-    work = Work(array)
-    for stack, home, operands in sums:
-        homes = one_home(array.cols, stack.shape, home)
-        join(rates.grid, homes, 0, stack.element_bytes, operands, 1, work.dram, work.totals)
+def join_phase(graph: Graph, rates: Rates, sums: Iterable[tuple[Sum, Home]]) -> PhaseCost:
+    """Return the phase at the end of a segment that makes some sums, each at its home."""
+    work = Work(rates.array)
+    for one, home in sums:
+        width = graph.stacks[graph.stack_of[one.first]].element_bytes
+        add_operands(work, rates, addition_at_end(graph, one), home, width)
     return work.cost("join", rates)
 
 
@@ -137,7 +137,7 @@ class _Moved:
     weight_chunks: np.ndarray
 
 
-def _move(step: Step, read: Home, read_weights: Home | None, written: Home, added: int) -> _Moved:
+def _move(step: Step, read: Home, read_weights: Home | None, written: Home, added: Addition) -> _Moved:
     """Return what a step moves between these homes."""
     weights_phase, pulled = step.weights(), step.pull(read, read_weights)
     pushed = step.push(written, added)
@@ -192,7 +192,7 @@ class _Evaluation:
     def _moved(self, name: str) -> _Moved:
         """Return what a step moves and holds; equal steps of repeated blocks are computed once."""
         task, layer, homes = self.graph.task(name), self.plan.layers[name], self.plan.homes
-        added = sum(len(one.operands) - 1 for one in task.finishes if not is_joined(self.plan, one))
+        added = addition_of(self.graph, task, [one for one in task.finishes if not is_joined(self.plan, one)])
         second = homes[task.reads_weights.stack] if task.reads_weights else None
         placed = homes[task.reads.stack], second, homes[task.writes]
         tours = tuple(sorted(layer.tours.items()))
@@ -207,10 +207,8 @@ class _Evaluation:
         late = [s for s in self.graph.sums if self.places[s.finished_by][0] == segment and is_joined(self.plan, s)]
         if not late:
             return None
-        stacks = [self.graph.stacks[self.graph.stack_of[one.first]] for one in late]
-        homes = [self.plan.homes[stack.name] for stack in stacks]
-        sums = [(stack, home, len(one.operands)) for stack, home, one in zip(stacks, homes, late, strict=True)]
-        return join_phase(self.plan.array, self.rates, sums)
+        homes = [self.plan.homes[self.graph.stack_of[one.first]] for one in late]
+        return join_phase(self.graph, self.rates, zip(late, homes, strict=True))
 
     def _segment_cycles(self, segment: int, steps: tuple[StepCost, ...], joined: PhaseCost | None) -> int:
         """The slowest region, or the busiest link or port of all of them; then the sums."""

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from attrs import evolve, frozen
 
+from cpsat_pim.planner.sums import Extent, Sum, operands_of, spread_axes, sum_problems
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import ADD, Pool
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
@@ -16,18 +17,28 @@ Range = tuple[int, int]
 
 @frozen(kw_only=True)
 class Stack:
-    """A tensor as it is stored: (N, C, H, W), its members' channels one behind the other; the first member names it."""
+    """A tensor as it is stored: (N, C, H, W), its members' channels one behind the other; the first member names it.
+
+    `spread`: the axes along which it has one element, but the sum that it is an operand of has more: every node of its
+    home has that element.
+    """
 
     name: str
     members: tuple[str, ...]
     offsets: tuple[int, ...]
     shape: tuple[int, int, int, int]
     element_bytes: int
+    spread: tuple[int, ...] = ()
 
     @property
     def elements(self) -> int:
         """Elements of the stack."""
         return math.prod(self.shape)
+
+    @property
+    def extent(self) -> Extent:
+        """What its home boxes depend on, besides the home."""
+        return self.shape, self.spread
 
 
 @frozen(kw_only=True)
@@ -36,19 +47,6 @@ class Reading:
 
     stack: str
     channels: tuple[Range, ...]
-
-
-@frozen(kw_only=True)
-class Sum:
-    """`first` + the other operands (tensor names), finished by the layer that comes last."""
-
-    operands: tuple[str, ...]
-    finished_by: str
-
-    @property
-    def first(self) -> str:
-        """The operand that names the sum."""
-        return self.operands[0]
 
 
 @frozen(kw_only=True)
@@ -156,10 +154,6 @@ class _Builder:
 
     # Joins
 
-    def _operands(self, node: NetworkNode) -> tuple[str, ...]:
-        """The tensors that become a layer's I."""
-        return node.after if node.weights else node.after[:1]
-
     def _sums(self) -> dict[str, Sum]:
         """Sums by their first operand."""
         found: dict[str, Sum] = {}
@@ -171,7 +165,7 @@ class _Builder:
 
     def _parts(self, node: NetworkNode) -> tuple[str, ...]:
         """The tensors whose channels a layer reads one behind the other; a sum is its first operand."""
-        operands = self._operands(node)
+        operands = operands_of(node)
         return operands[:1] if node.join == ADD else operands
 
     def _stacks(self) -> dict[str, Stack]:
@@ -188,8 +182,14 @@ class _Builder:
         channels = [self.sizes[member][1] for member in members]
         offsets = tuple(sum(channels[:i]) for i in range(len(members)))
         n, _, h, w = self.sizes[members[0]]
-        shape, width = (n, sum(channels), h, w), self.widths[members[0]]
-        return Stack(name=members[0], members=tuple(members), offsets=offsets, shape=shape, element_bytes=width)
+        return Stack(
+            name=members[0],
+            members=tuple(members),
+            offsets=offsets,
+            shape=(n, sum(channels), h, w),
+            element_bytes=self.widths[members[0]],
+            spread=spread_axes(members[0], self.sums.values(), self.sizes),
+        )
 
     def _reading(self, names: tuple[str, ...]) -> Reading:
         """The channel ranges of tensors in their stack, those that touch as one."""
@@ -209,7 +209,7 @@ class _Builder:
         """One line per rule that is broken."""
         for node in self.nodes:
             yield from self._node_problems(node)
-        yield from self._join_problems()
+        yield from sum_problems(self.nodes, self.sums, self.sizes)
         if len(set(self.widths.values())) > 1:
             yield f"the bytes of all tensors must be the same (got {sorted(set(self.widths.values()))})"
 
@@ -264,26 +264,6 @@ class _Builder:
         wanted = [node.weight_rows] if node.weight_rows else list(fits)
         return [dim for dim in wanted if fits[dim] == (channels, width) and height == 1]
 
-    def _join_problems(self) -> Iterator[str]:
-        """Operands are alike, and nobody reads the first of them before the sum is finished."""
-        last = [one.finished_by for one in self.sums.values()]
-        for name in sorted({name for name in last if last.count(name) > 1}):
-            yield f"{name}: must not finish several sums"
-        for node in self.nodes:
-            operands = self._operands(node)
-            sizes = {self.sizes[name] if node.join == ADD else self.sizes[name][::2] for name in operands}
-            if len(sizes) > 1:
-                yield f"{node.name}: after: must have one size (got {', '.join(map(str, sorted(sizes)))})"
-            for i, name in enumerate(operands):
-                if (found := self.sums.get(name)) is not None:
-                    yield from self._sum_problems(node, found, i)
-
-    def _sum_problems(self, node: NetworkNode, found: Sum, place: int) -> Iterator[str]:
-        if self.order.get(found.finished_by, -1) >= self.order[node.name]:
-            yield f"{node.name}: reads {found.first} before its sum is finished by {found.finished_by}"
-        if place == 0 and node.join == ADD and node.after != found.operands:
-            yield f"{node.name}: {found.first} is the first operand of {', '.join(found.operands)} already"
-
     # Results
 
     def _read_size(self, node: NetworkNode) -> tuple[int, int]:
@@ -326,11 +306,12 @@ class _Builder:
         )
 
     def _homes(self) -> dict[str, str]:
-        """Stacks whose members are operands of one sum have one home, named by the earliest."""
+        """Stacks whose members are operands of one sum have one home, named by the earliest that is not spread."""
         home = {name: name for name in self.stacks}
+        order = sorted(self.stacks, key=lambda name: bool(self.stacks[name].spread))
         for one in self.sums.values():
             names = {home[self.stack_of[operand]] for operand in one.operands}
-            first = min(names, key=list(self.stacks).index)
+            first = min(names, key=order.index)
             home = {name: first if target in names else target for name, target in home.items()}
             if any(len(self.stacks[self.stack_of[operand]].members) > 1 for operand in one.operands):
                 raise ValueError(f"{self.network.name}: {one.first}: operands of a sum must not be concatenated")

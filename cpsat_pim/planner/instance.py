@@ -21,6 +21,7 @@ from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.sums import Sum
 from cpsat_pim.planner.weighing import FREE_BYTES, Price, Weighing
 
 #: Options of a layer and the homes that it reads and writes.
@@ -151,7 +152,7 @@ class Instance:
                 whole=self.array.whole,
                 step=self.space.cuts,
                 sizes=self.sizes,
-                joins=[self._join(one.first, len(one.operands)) for one in block.joined],
+                joins=[self._join(one) for one in block.joined],
                 macs_per_cycle=self.array.node.pe_array.macs_per_cycle,
                 make_options=self._options_of,
                 inner_homes=lambda name, region: self.space.homes(self.graph.stacks[name].shape, region),
@@ -159,11 +160,10 @@ class Instance:
                 locate=self._at,
             )  # fmt: skip
 
-    def _join(self, first: str, operands: int) -> Factor:
-        """Return what adding operands at the end of a segment costs, by their home."""
-        stack = self.graph.stacks[self.graph.stack_of[first]]
-        name = self.graph.home_of[stack.name]
-        phases = [join_phase(self.array, self.rates, [(stack, home, operands)]) for home in self.homes[name]]
+    def _join(self, one: Sum) -> Factor:
+        """Return what making a sum at the end of a segment costs, by its home."""
+        name = self.graph.home_of[self.graph.stack_of[one.first]]
+        phases = [join_phase(self.graph, self.rates, [(one, home)]) for home in self.homes[name]]
         cost, tie = np.stack([self.weighing.of_phase(phase) for phase in phases], axis=-1)
         return Factor(variables=(name,), cost=cost, tie=tie)
 

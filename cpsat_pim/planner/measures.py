@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cpsat_pim.planner.additions import addition_of
 from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.boxes import pooled_boxes
-from cpsat_pim.planner.home_tables import homes_table
+from cpsat_pim.planner.home_tables import homes_table, operands_table
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.step import Step
@@ -40,11 +41,11 @@ def _measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[H
     tours = step.tours_of(PULL, SHARES_INPUT)
     stack = stacks[task.reads.stack]
     out = np.zeros((len(reads), max(1, len(reads_weights)), MEASURES), dtype=np.int64)
-    tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.shape, ())
+    tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.extent, ())
     if task.reads_weights is not None and boxes.weights is not None:
         tours_w = step.tours_of(PULL_W, SHARES_WEIGHTS)
         boxes_w = step.of_nodes(boxes.weights)[tours_w[:, 0]]
-        homes_w = homes_table(array.cols, stacks[task.reads_weights.stack].shape, tuple(reads_weights))
+        homes_w = homes_table(array.cols, stacks[task.reads_weights.stack].extent, tuple(reads_weights))
     pooled = boxes.pooled_input
     pull_table(
         step.rates.grid,
@@ -53,7 +54,7 @@ def _measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[H
         step.numbers,
         tours,
         step.of_nodes(boxes.input)[tours[:, 0]],
-        homes_table(array.cols, stack.shape, tuple(reads)),
+        homes_table(array.cols, stack.extent, tuple(reads)),
         _NO_BOXES if pooled is None else boxes.input,
         _NO_BOXES if pooled is None else pooled,
         tours_w,
@@ -78,6 +79,7 @@ def _measured_pushes(step: Step, writes: Sequence[Home]) -> np.ndarray:
     task, held = step.task, step.held
     pooled = pooled_boxes(held, task.pool) if task.pool else held
     out = np.zeros((len(writes), MEASURES), dtype=np.int64)
+    cols, placed, added = step.array.cols, tuple(writes), addition_of(step.graph, task, task.finishes)
     push_table(
         step.rates.grid,
         _speeds(step.rates),
@@ -86,9 +88,11 @@ def _measured_pushes(step: Step, writes: Sequence[Home]) -> np.ndarray:
         held,
         pooled,
         task.pool is not None,
-        homes_table(step.array.cols, step.graph.stacks[task.writes].shape, tuple(writes)),
+        homes_table(cols, step.graph.stacks[task.writes].extent, placed),
         task.workload.output_bytes,
-        sum(len(one.operands) - 1 for one in task.finishes),
+        operands_table(cols, added.read, placed),
+        operands_table(cols, added.written, placed),
+        added.additions,
         out,
     )
     return out

@@ -31,7 +31,7 @@ from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS
 def most_at_home(stack: Stack, homes: Sequence[Home]) -> int:
     """Return the most elements of a stack that lie on one node, in any of some homes."""
     splits = {(home.h, home.w): home for home in homes}
-    return max((int(volumes(home_boxes(stack.shape, home)).max()) for home in splits.values()), default=0)
+    return max((int(volumes(home_boxes(stack.shape, home, stack.spread)).max()) for home in splits.values()), default=0)
 
 
 @frozen(kw_only=True)

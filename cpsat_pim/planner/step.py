@@ -5,6 +5,7 @@ from functools import cached_property
 import numpy as np
 from attrs import field, frozen
 
+from cpsat_pim.planner.additions import NOTHING, Addition, add_operands
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.boxes import PartBoxes, part_boxes, pooled_boxes, volumes
 from cpsat_pim.planner.boxes import output_boxes as boxes_of_output
@@ -28,7 +29,7 @@ from cpsat_pim.planner.tours import (
 )
 from tables.array.counts import Homes
 from tables.array.pull import gather_weights, pull
-from tables.array.push import join, push, reduce_scatter, repool
+from tables.array.push import push, reduce_scatter, repool
 
 #: Dims that a reduced part may be cut along, the first of the largest first.
 _CHUNK_DIMS = ("K", "Q", "P", "N", "G")
@@ -123,8 +124,8 @@ class Step:
             reduce_scatter(self.rates.grid, tours, boxes, chunks, layout_code(layout), *widths, *counters)
         return work.cost("reduce", self.rates)
 
-    def push(self, home: Home, added: int = 0) -> PhaseCost:
-        """Outputs to their home, where `added` other operands are added to them."""
+    def push(self, home: Home, added: Addition = NOTHING) -> PhaseCost:
+        """Outputs to their home, where other operands are added to them."""
         work, held = Work(self.array), self.held
         pooled = pooled_boxes(held, self.task.pool) if self.task.pool else held
         homes = self._homes(self.task.writes, home)
@@ -143,14 +144,14 @@ class Step:
             work.totals,
             at_home,
         )
-        if added:
-            join(self.rates.grid, homes, 0, width, added, 0, work.dram, work.totals)
+        if added.additions:
+            add_operands(work, self.rates, added, home, width)
         work.received = self.of_nodes(at_home)  # here: elements that stay
         return work.cost("push", self.rates)
 
     def _homes(self, stack: str, home: Home) -> Homes:
         """Home of a stack as the kernels read it."""
-        return one_home(self.array.cols, self.graph.stacks[stack].shape, home)
+        return one_home(self.array.cols, self.graph.stacks[stack].extent, home)
 
     def tours_of(self, exchange: str, dims: tuple[str, ...]) -> np.ndarray:
         """Tours of the sets that agree in some dims: the plan's, else the default ones."""

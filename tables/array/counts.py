@@ -118,8 +118,9 @@ class Homes(NamedTuple):
     """Some homes of one stack on the same nodes, as arrays with a row for each home.
 
     `boxes`, int64[homes, nodes, 8]: what lies on each node. `grids`, int64[homes, 2, 4]: parts and their sizes along N,
-    C, H, W. `cells`, int64[homes, nodes]: the place among the nodes of each combination of parts, the last axis the
-    fastest. `nodes`, int64[nodes]: their numbers. `layouts`, int64[homes]: see `scan`.
+    C, H, W; size 0 where each part holds all of the axis. `cells`, int64[homes, nodes]: the place among the nodes of
+    each combination of parts, the last axis the fastest. `nodes`, int64[nodes]: their numbers. `layouts`, int64[homes]:
+    see `scan`.
     """
 
     boxes: np.ndarray
@@ -145,14 +146,24 @@ def homes_met(homes: Homes, a: int, boxes: np.ndarray, found: np.ndarray) -> int
     if n1 < 0:
         return 0
     parts, size, cells, count = homes.grids[a, 0], homes.grids[a, 1], homes.cells[a], 0
-    for n in range(n0 // size[0], n1 // size[0] + 1):
-        for c in range(c0 // size[1], c1 // size[1] + 1):
-            for y in range(y0 // size[2], y1 // size[2] + 1):
+    first_n, last_n = _parts_met(n0, n1, parts[0], size[0])
+    first_c, last_c = _parts_met(c0, c1, parts[1], size[1])
+    first_y, last_y = _parts_met(y0, y1, parts[2], size[2])
+    first_x, last_x = _parts_met(x0, x1, parts[3], size[3])
+    for n in range(first_n, last_n + 1):
+        for c in range(first_c, last_c + 1):
+            for y in range(first_y, last_y + 1):
                 first = ((n * parts[1] + c) * parts[2] + y) * parts[3]
-                for x in range(x0 // size[3], x1 // size[3] + 1):
+                for x in range(first_x, last_x + 1):
                     found[count] = cells[first + x]
                     count += 1
     return count
+
+
+@njit
+def _parts_met(start: int, last: int, parts: int, size: int) -> tuple[int, int]:
+    """The first and the last part along an axis that hold some of the elements from `start` to `last`."""
+    return (0, parts - 1) if size == 0 else (start // size, last // size)
 
 
 @njit

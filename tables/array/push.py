@@ -189,20 +189,26 @@ def repool(
 @njit
 def join(
     grid: Grid,
-    homes: Homes,
+    read: Homes,
+    written: Homes,
     a: int,
     width: int,
-    reads: int,
-    writes: int,
+    additions: int,
     dram: np.ndarray,
     totals: np.ndarray,
 ) -> None:
-    """Nodes of home `a` add operands: so many reads and writes of whole home boxes; the last two change in place."""
+    """Nodes of home `a` add operands, so many additions in all: every home box of what is `read`, an operand behind the
+    other, is read, and every one of what is `written` is written. The last two arguments change in place.
+    """
+    totals[ADDITIONS] += additions
+    _scan_homes(grid, read, a, READ, width, dram)
+    _scan_homes(grid, written, a, WRITTEN, width, dram)
+
+
+@njit
+def _scan_homes(grid: Grid, homes: Homes, a: int, kind: int, width: int, dram: np.ndarray) -> None:
+    """Read or write every box of home `a`, each a scan."""
     for h in range(len(homes.nodes)):
         home = homes.boxes[a, h]
         if volume(home) > 0:
-            for _ in range(reads):
-                access(grid, dram, homes.nodes[h], READ, home, home, homes.layouts[a], width)
-            for _ in range(writes):
-                access(grid, dram, homes.nodes[h], WRITTEN, home, home, homes.layouts[a], width)
-            totals[ADDITIONS] += volume(home) * (reads - writes if writes else reads)
+            access(grid, dram, homes.nodes[h], kind, home, home, homes.layouts[a], width)

@@ -132,10 +132,12 @@ def push_table(
     is_pooled: bool,
     homes: Homes,
     width: int,
-    added: int,
+    read: Homes,
+    written: Homes,
+    additions: int,
     out: np.ndarray,
 ) -> None:
-    """The push phase for every home: `out`, int64[homes, MEASURES]; `added`: operands that are added at home."""
+    """The push phase for every home: `out`, int64[homes, MEASURES]. `read`, `written`, `additions`: see `join`."""
     loads, dram = np.zeros((count, 6), np.int64), np.zeros((count, 3), np.int64)
     totals, at_home = np.zeros(TOTALS, np.int64), np.zeros(len(nodes), np.int64)
     for a in range(len(homes.boxes)):
@@ -143,6 +145,6 @@ def push_table(
         dram[:] = 0
         totals[:] = 0
         push(grid, nodes, held, pooled, is_pooled, homes, a, width, loads, dram, totals, at_home)
-        if added > 0:
-            join(grid, homes, a, width, added, 0, dram, totals)
+        if additions > 0:
+            join(grid, read, written, a, width, additions, dram, totals)
         measure(grid, speeds, loads, dram, totals, out[a])

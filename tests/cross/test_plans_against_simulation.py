@@ -54,6 +54,21 @@ NETWORKS = {
         layer("side", ["a"], P=4, Q=4, C=4, K=4),
         layer("c", ["b", "side"], P=4, Q=4, C=4, K=2, join="add"),
     ),
+    "gated": widths(  # a gate with one element a channel is made of what it is multiplied onto, and finishes it
+        layer("a", ["input"], P=4, Q=3, C=2, K=6),
+        layer("squeeze", ["a"], C=6, K=2, input_pool=Pool(window=(4, 3), size=(1, 1))),
+        layer("gate", ["squeeze"], C=2, K=6),
+        layer("b", ["a", "gate"], P=4, Q=3, C=6, K=3, join="add"),
+    ),
+    "gated residual": widths(  # two operands are spread, over positions and over channels; another layer finishes
+        layer("a", ["input"], P=4, Q=3, C=2, K=6),
+        layer("squeeze", ["a"], C=6, K=2, input_pool=Pool(window=(4, 3), size=(1, 1))),
+        layer("gate", ["squeeze"], C=2, K=6),
+        layer("map", ["a"], P=4, Q=3, C=6),
+        layer("side", ["input"], P=4, Q=3, C=2, K=6),
+        layer("b", ["a", "gate", "side", "map"], P=4, Q=3, C=6, K=3, join="add"),
+        layer("c", ["side"], P=4, Q=3, C=6, K=2),
+    ),
     "concat": widths(
         layer("a", ["input"], P=4, Q=2, C=2, K=2),
         layer("b", ["input"], P=4, Q=2, C=2, K=4),

@@ -102,6 +102,60 @@ def test_module_of_branches_states_its_concatenation(save):
     }
 
 
+def test_gate_of_channels_is_an_operand_behind_what_it_is_multiplied_onto(save):
+    """Squeeze and excitation in a residual block: the next sum names the product by what the gate is for."""
+    file = save(
+        [
+            node("Conv", "x w1", "wide"),
+            node("HardSwish", "wide", "act"),
+            node("GlobalAveragePool", "act", "mean"),
+            node("Conv", "mean w2", "squeeze"),
+            node("Relu", "squeeze", "relu"),
+            node("Conv", "relu w3", "excite"),
+            node("HardSigmoid", "excite", "gate"),
+            node("Mul", "gate act", "scaled"),
+            node("Add", "scaled x2", "sum"),
+            node("Conv", "x w1", "x2"),
+            node("Conv", "sum w1b", "next"),
+            node("Add", "next sum", "sum2"),
+            node("Conv", "sum2 w1b", "last"),
+        ],
+        [value("x", 1, 3, 6, 6)],
+        [weight("w1", 8, 3, 1, 1), weight("w2", 2, 8, 1, 1), weight("w3", 8, 2, 1, 1), weight("w1b", 8, 8, 1, 1)],
+    )
+    network = imported(file)
+    after = {one.name: one.after for one in network.layers}
+    assert after["next"] == ("wide", "excite", "x2")
+    assert after["last"] == ("next", "wide")
+    assert between(network) == {
+        "wide": {},
+        "x2": {},
+        "squeeze": {"input_pool": Pool(window=(6, 6), size=(1, 1))},
+        "excite": {},
+        "next": {"join": "add", "pad": (0, 0)},
+        "last": {"join": "add"},
+    }
+
+
+def test_operands_of_which_only_some_are_pooled_pool_their_outputs(save):
+    """ResNet-18's first block adds to what the stem's pool leaves; DenseNet concatenates with it, and pools it all."""
+    pooled = Pool(window=(2, 2), stride=(2, 2), size=(4, 4))
+    stem = [node("Conv", "x w1", "stem"), node("MaxPool", "stem", "pool", kernel_shape=[2, 2], strides=[2, 2])]
+    read = [node("Conv", "pool w2", "a"), node("GlobalAveragePool", "both", "mean"), node("Conv", "mean w3", "b")]
+    constants = [weight("w1", 6, 3, 1, 1), weight("w2", 6, 6, 1, 1)]
+    whole = Pool(window=(4, 4), size=(1, 1))
+    for join, nodes, channels in (
+        ("add", [node("Add", "a pool", "both")], 6),
+        ("concat", [node("Concat", "a pool", "both", axis=1)], 12),
+    ):
+        file = save([*stem, *nodes, *read], [value("x", 1, 3, 8, 8)], [*constants, weight("w3", 5, channels, 1, 1)])
+        assert between(imported(file)) == {
+            "stem": {"pool": pooled},
+            "a": {},
+            "b": {"join": join, "input_pool": whole},
+        }
+
+
 @pytest.mark.parametrize(
     ("how", "pad"),
     [

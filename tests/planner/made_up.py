@@ -98,6 +98,11 @@ NETWORKS = {
         layer("b", ["a"], P=4, C=2, K=2, R=3),
         layer("c", ["b", "a"], P=4, C=2, join="add"),
     ],
+    "gated": [  # b is a gate for the channels of a, and finishes their product
+        layer("a", ["input"], P=3, C=1, K=2),
+        layer("b", ["a"], C=2, K=2, input_pool=Pool(window=(3, 1), size=(1, 1))),
+        layer("c", ["a", "b"], P=3, C=2, join="add"),
+    ],
     "concat": [
         layer("a", ["input"], P=4, C=2, K=2),
         layer("b", ["input"], P=4, C=2, K=4),

@@ -13,6 +13,7 @@ from attrs import evolve
 from ortools.sat.python import cp_model
 
 from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.planner.additions import addition_of
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.capacity import live_members
 from cpsat_pim.planner.evaluate import evaluate_plan
@@ -33,12 +34,14 @@ CHAINS = {
     "two": NETWORKS["chain"],
     "three": [*NETWORKS["chain"], layer("c", ["b"], P=4, C=2, K=2)],
     "residual": NETWORKS["residual"],
+    "gated": NETWORKS["gated"],
 }
 
 
 SPACES = [
     ("two", 1, 2),
     ("residual", 1, 2),
+    ("gated", 1, 2),
     ("residual", 2, 2),
     *(pytest.param(*space, marks=pytest.mark.slow) for space in [("three", 1, 2), ("two", 2, 2), ("three", 2, 2)]),
 ]
@@ -119,7 +122,7 @@ class EveryPlan:
 
 def figures_of(task, planned, step, read, written):
     """Cycles of a layer's choice between two homes, and the bytes that it holds and stages on each node."""
-    added = sum(len(one.operands) - 1 for one in task.finishes)
+    added = addition_of(step.graph, task, task.finishes)
     weights, pulled, pushed = step.weights(), step.pull(read), step.push(written, added)
     phases = weights, pulled, step.reduce(written.layout), pushed
     cycles = planned(read, written).node_cycles + sum(phase.cycles for phase in phases)

@@ -3,6 +3,7 @@
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.planner.additions import addition_of
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.partition import Home, Partition
@@ -72,6 +73,7 @@ def test_sum_is_made_at_home():
     )
     graph = build_graph(network)
     made = Step(graph=graph, task=graph.task("b"), partition=SPLIT, rates=rates_of(ARRAY))
-    plain, summed = made.push(FIRST_NODE), made.push(FIRST_NODE, added=1)
+    added = addition_of(graph, graph.task("b"), graph.task("b").finishes)
+    plain, summed = made.push(FIRST_NODE), made.push(FIRST_NODE, added)
     assert graph.task("b").finishes[0].operands == ("b", "a")
     assert (summed.columns_read - plain.columns_read, summed.additions - plain.additions) == (1, 4)

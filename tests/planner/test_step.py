@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.planner.additions import addition_of
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.boxes import home_boxes, volumes
 from cpsat_pim.planner.graph import build_graph
@@ -209,3 +210,22 @@ def test_bound_holds_for_two_inputs_at_all_homes(interconnect):
         pull = min(step.pull(read, second).cycles for read, second in product(*homes[:2]))
         rest = min(step.reduce(home.layout).cycles + step.push(home).cycles for home in homes[2])
         assert least_of(graph, task, partition, step.rates, at_home).cycles <= pull + rest
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+@pytest.mark.parametrize("interconnect", ["mesh", "host"])
+def test_bound_holds_around_a_gate_at_all_homes(interconnect, name):
+    """What makes a gate, and what it is multiplied onto: nodes of its home have more of a gate than a part."""
+    graph = build_graph(Network(name="n", layers=NETWORKS["gated"]))
+    array = NodeArray(rows=2, cols=2, node=NODE, flit_bytes=2, interconnect=interconnect)
+    task, space = graph.task(name), Space(layouts=("BCHW",), home_columns=True)
+    stacks = [graph.stacks[task.reads.stack], graph.stacks[task.writes]]
+    homes = [space.homes(graph.stacks[graph.home_of[stack.name]].shape, array.whole) for stack in stacks]
+    read, written = (most_at_home(stack, some) for stack, some in zip(stacks, homes, strict=True))
+    where = space.region_of(task, array.whole)
+    added = addition_of(graph, task, task.finishes)
+    for partition in space.partitions(task, where):
+        step = Step(graph=graph, task=task, partition=partition, rates=rates_of(array))
+        pull = min(step.pull(home).cycles for home in homes[0])
+        rest = min(step.reduce(home.layout).cycles + step.push(home, added).cycles for home in homes[1])
+        assert least_of(graph, task, partition, step.rates, (read, 0, written)).cycles <= pull + rest

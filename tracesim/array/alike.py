@@ -44,7 +44,8 @@ def _read(case: Case, reading: Reading | None) -> Any:
 def _placed(case: Case, tensor: int) -> Any:
     """Where a tensor lies: its place in its stack, its shape and width, and the stack."""
     network, member = case.network, case.network.members[tensor]
-    return member.channel, network.shapes[tensor], network.widths[tensor], _stack(case, member.stack)
+    spread = network.spread.get(tensor)
+    return member.channel, network.shapes[tensor], network.widths[tensor], spread, _stack(case, member.stack)
 
 
 def _stack(case: Case, stack: int) -> Any:

@@ -132,7 +132,7 @@ def _uses(case: Case, tensor: int, when: dict[int, int]) -> list[int]:
 def _is_added_in_passing(case: Case, tensor: int) -> bool:
     """Whether a layer's output only finishes a sum that lies elsewhere, so that it is never stored by itself."""
     total = finished_sum(case, tensor - 1)
-    if total is None or total.operands[0] == tensor:
+    if total is None or total.operands[0] == tensor or tensor in case.network.spread:
         return False
     sums = [other for other in case.network.sums.values() if tensor in other.operands]
     is_read = any(tensor in read_tensors(case.network, layer) for layer in range(len(case.plan.layers)))

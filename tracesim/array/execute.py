@@ -253,7 +253,14 @@ def _push(case: Case, number: int, held: Store, pushing: Phase) -> Ints:
 def _add_up(case: Case, homes: dict[int, Store], total: Sum) -> Ints:
     """Return int64[nodes, N, C, H, W]: the sum of operands, each taken from the node's own home."""
     stores = [homes[case.network.members[tensor].stack] for tensor in total.operands]
-    added: Ints = np.sum([store.values for store in stores], axis=0, dtype=np.int64)
+    stack = case.network.members[total.operands[0]].stack
+    whole = mask(case.network.stack_shapes[stack], member_area(case.network, total.operands[0]))
+    wanted = np.stack([whole * mask(whole.shape, area) for area in _home_boxes(case, stack)])
+    has = all(not (wanted & ~store.present).any() for store in stores)
+    _require(has, "a node adds an operand that it does not have")
+    added = np.zeros(wanted.shape, np.int64)
+    for store in stores:
+        added += store.values
     return added
 
 
@@ -277,10 +284,15 @@ def _in_stack(case: Case, tensor: int, values: Ints) -> Ints:
 
 
 def _collect(case: Case, homes: dict[int, Store], tensor: int) -> Ints:
-    """Return a tensor int64[N, C, H, W] from its home; each element lies on one node."""
+    """Return a tensor int64[N, C, H, W] from its home; each lies on one node, unless spread over a sum."""
     member = case.network.members[tensor]
     store, channels = homes[member.stack], slice(member.channel, member.channel + case.network.shapes[tensor][1])
     present = store.present[:, :, channels]
+    if tensor in case.network.spread:
+        values, holder = store.values[:, :, channels], present.argmax(axis=0)[None]
+        own: Ints = np.take_along_axis(values, holder, axis=0)[0]
+        _require(bool((present.any(axis=0) & ((values == own) | (present == 0))).all()), "copies of an element differ")
+        return own
     _require(bool((present.sum(axis=0) == 1).all()), "an element is not at home exactly once")
     collected: Ints = (store.values[:, :, channels] * present).sum(axis=0)
     return collected

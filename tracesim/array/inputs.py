@@ -56,7 +56,7 @@ def build_case(plan: Plan) -> Case:
 
 def _home_key(plan: Plan, network: Network, stack: int) -> Any:
     """Return what the home boxes of a stack depend on, by value."""
-    return by_value((plan.homes[stack], network.stack_shapes[stack]))
+    return by_value((plan.homes[stack], network.stack_shapes[stack], network.spread.get(stack)))
 
 
 def step_places(case: Case, number: int) -> list[Place]:

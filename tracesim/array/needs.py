@@ -82,14 +82,17 @@ def weight_elements(layer: Layer, part: Part) -> int:
 
 
 def home_areas(plan: Plan, network: Network, stack: int) -> dict[int, Area]:
-    """Return by node what lies at home there of a stack; nodes without any are absent."""
+    """Return by node what lies at home there of a stack; nodes without any are absent.
+
+    Of the axes along which it is spread over a sum, each node has all.
+    """
     home = plan.homes[stack]
     if home is None:
         raise ValueError(f"Plan.homes: tensor {stack} needs one")
-    found = {}
+    found, shape, spread = {}, network.stack_shapes[stack], network.spread.get(stack, ())
     for place in places(plan.array, home.grid):
         ranges = [
-            part_range(home.grid, place, axis, network.stack_shapes[stack][axis])
+            (0, shape[axis]) if axis in spread else part_range(home.grid, place, axis, shape[axis])
             for axis in (AXIS_N, AXIS_C, AXIS_H, AXIS_W)
         ]
         found[place.node] = area(ranges[0], [ranges[1]], ranges[2], ranges[3])

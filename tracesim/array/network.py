@@ -41,8 +41,9 @@ class Reading(NamedTuple):
 class Network(NamedTuple):
     """Tensors by number: `shapes` (N, C, H, W), `widths` in bytes, `members`. `stacks`: members by first member.
 
-    `stack_shapes` by first member. `sums` by first operand. `inputs`, `weights`: readings by layer; None where a layer
-    has weights of its own.
+    `stack_shapes` by first member. `sums` by first operand. `spread`: by operand of a sum that has one element along
+    some axes where the sum has more, these axes. `inputs`, `weights`: readings by layer; None where a layer has weights
+    of its own.
     """
 
     shapes: tuple[Shape, ...]
@@ -51,6 +52,7 @@ class Network(NamedTuple):
     stacks: dict[int, tuple[int, ...]]
     stack_shapes: dict[int, Shape]
     sums: dict[int, Sum]
+    spread: dict[int, tuple[int, ...]]
     inputs: tuple[Reading, ...]
     weights: tuple[Reading | None, ...]
 
@@ -65,7 +67,8 @@ def derive_network(plan: Plan) -> Network:
     inputs = tuple(_read_input(plan, layer, members, shapes) for layer in range(len(plan.layers)))
     weights = tuple(_read_weights(plan, layer, members, shapes) for layer in range(len(plan.layers)))
     sums = _find_sums(plan)
-    network = Network(shapes, widths, members, stacks, stack_shapes, sums, inputs, weights)
+    spread = _find_spread(sums, shapes)
+    network = Network(shapes, widths, members, stacks, stack_shapes, sums, spread, inputs, weights)
     _check_sums(plan, network)
     _check_order(plan, network)
     _check_inputs(plan, network)
@@ -190,15 +193,38 @@ def spot_of(plan: Plan, layer: int) -> tuple[int, int, int]:
     return -1, 0, 0
 
 
+def _find_spread(sums: dict[int, Sum], shapes: tuple[Shape, ...]) -> dict[int, tuple[int, ...]]:
+    """Return by operand the axes along which it has one element and its sum has more, where there are such axes."""
+    found = {
+        tensor: tuple(axis for axis in range(4) if shapes[tensor][axis] == 1 < shapes[first][axis])
+        for first, total in sums.items()
+        for tensor in total.operands
+    }
+    return {tensor: axes for tensor, axes in found.items() if axes}
+
+
 def _check_sums(plan: Plan, network: Network) -> None:
-    """The operands of a sum have equal homes, and lie at equal places of equal stacks."""
+    """The operands of a sum have equal homes; those that are not spread over it lie at equal places of equal stacks."""
     for total in network.sums.values():
-        places = {(network.shapes[t], network.widths[t], network.members[t].channel) for t in total.operands}
-        stacks = [network.members[t].stack for t in total.operands]
-        if len(places) > 1 or len({network.stack_shapes[stack] for stack in stacks}) > 1:
+        whole = [t for t in total.operands if t not in network.spread]
+        places = {(network.shapes[t], network.widths[t], network.members[t].channel) for t in whole}
+        if len(places) > 1 or len({network.stack_shapes[network.members[t].stack] for t in whole}) > 1:
             raise ValueError(f"tensors {total.operands} are added, but differ in shape or place in their stacks")
-        if len({str(plan.homes[stack]) for stack in stacks}) > 1:
+        if len({str(plan.homes[network.members[t].stack]) for t in total.operands}) > 1:
             raise ValueError(f"tensors {total.operands} are added, but have different homes")
+        for tensor in set(total.operands) - set(whole):
+            _check_spread(network, total, tensor)
+
+
+def _check_spread(network: Network, total: Sum, tensor: int) -> None:
+    """What is spread over a sum lies by itself, nobody else reads it, and its other axes are those of the sum."""
+    axes, shape, whole = network.spread[tensor], network.shapes[tensor], network.shapes[total.operands[0]]
+    alone = network.stacks[network.members[tensor].stack] == (tensor,) and tensor > 0
+    other_sums = [one for one in network.sums.values() if tensor in one.operands and one != total]
+    is_read = any(tensor in read_tensors(network, layer) for layer in range(len(network.inputs)))
+    is_shaped = all(axis in axes or shape[axis] == whole[axis] for axis in range(4))
+    if other_sums or is_read or not (alone and is_shaped):
+        raise ValueError(f"tensor {tensor} is spread over the sum {total.operands}: it has another use or shape")
 
 
 # -- checks -------------------------------------------------------------------------------------------------------
@@ -209,10 +235,23 @@ def _check_order(plan: Plan, network: Network) -> None:
     for number in range(len(plan.layers)):
         for tensor in read_tensors(network, number):
             total = network.sums.get(tensor)
+            if total and _is_behind(plan, total.operands[1:], number):  # it makes an operand of the first one itself
+                total = None
             mine, made = spot_of(plan, number), spot_of(plan, total.finisher if total else tensor - 1)
             same_region = mine[:2] == made[:2] and mine[2] > made[2] and not (total and total.is_joined)
             if not (mine[0] > made[0] or same_region):
                 raise ValueError(f"layer {number} reads tensor {tensor} before it is finished")
+
+
+def _is_behind(plan: Plan, tensors: tuple[int, ...], number: int) -> bool:
+    """Whether a layer that joins nothing is, directly or not, needed to make some of the tensors."""
+    ahead, seen = list(tensors), set[int]()
+    while ahead:
+        layer = ahead.pop() - 1
+        if layer >= number and layer not in seen:
+            seen.add(layer)
+            ahead += plan.layers[layer].after
+    return number in seen and plan.layers[number].join == ALONE
 
 
 def _check_inputs(plan: Plan, network: Network) -> None:

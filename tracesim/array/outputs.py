@@ -146,6 +146,8 @@ def push_phase(case: Case, number: int) -> Phase:
     total = finished_sum(case, number)
     if total:
         accesses += _read_operands(case, [tensor for tensor in total.operands if tensor != number + 1])
+        if number + 1 in case.network.spread:  # what arrives is not the sum, which is written besides
+            accesses += _scan_home(case, total.operands[0], is_write=True)
         additions += sum_additions(case, total)
     return Phase(PUSH, number, (tuple(flows),), tuple(accesses), additions)
 

@@ -15,7 +15,7 @@ def even_home(stack: Stack, homes: Sequence[Home]) -> Home:
 
     def order(home: Home) -> tuple[int, bool]:
         digits = {dim for dim, _ in home.h}, {dim for dim, _ in home.w}
-        return int(volumes(home_boxes(stack.shape, home)).max()), digits != ({"H"}, {"W"})
+        return int(volumes(home_boxes(stack.shape, home, stack.spread)).max()), digits != ({"H"}, {"W"})
 
     return min(homes, key=order)
 

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.additions import addition_of
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.baselines.homes import Homes
 from cpsat_pim.planner.baselines.step_costs import Choice, Effort, LayerCosts, StepHomes, with_replicas
@@ -78,9 +79,9 @@ class Problem:
         """What the costs of a layer depend on, without names."""
         readings = [task.reads, *([task.reads_weights] if task.reads_weights else [])]
         stacks = [self.graph.stacks[stack] for stack in (*(one.stack for one in readings), task.writes)]
-        shapes = tuple((stack.shape, stack.element_bytes) for stack in stacks)
+        shapes = tuple((stack.extent, stack.element_bytes) for stack in stacks)
         channels = tuple(one.channels for one in readings)
-        added = tuple(len(one.operands) for one in task.finishes)
+        added = addition_of(self.graph, task, task.finishes)
         return (task.workload.shape_key, shapes, channels, task.weight_rows, task.pad, task.pool, task.input_pool,
                 task.offset, added)  # fmt: skip
 

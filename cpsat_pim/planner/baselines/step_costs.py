@@ -11,6 +11,7 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.additions import addition_of
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.nodes import FREE_LAYOUTS, NodeCost, NodeCosts, NodeProblem, layout_index
 from cpsat_pim.planner.partition import Home, Partition
@@ -104,7 +105,7 @@ class LayerCosts:
 
     def pushed(self, partition: Partition, home: Home) -> Cost:
         """Cost of sending the output to a home."""
-        added = sum(len(one.operands) - 1 for one in self.task.finishes)
+        added = addition_of(self.graph, self.task, self.task.finishes)
         return self._phase(("push", partition, home), lambda step: step.push(home, added))
 
     def _pull(self, step: Step, homes: StepHomes) -> PhaseCost:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
+from cpsat_pim.planner.additions import addition_of
 from cpsat_pim.planner.capacity import home_bytes
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.options import At, LayerOptions
@@ -59,7 +60,7 @@ class Usage:
         """Return the bytes on each node; phases do not depend on all of the homes, so they are counted once."""
         step, task = options.step(row, replicas), options.task
         key, known = (options.rows[row],), self._known
-        added = sum(len(one.operands) - 1 for one in task.finishes)
+        added = addition_of(options.graph, task, task.finishes)
         second = options.reads_weights[at[1]] if options.reads_weights else None
         if (pull := (*key, "pull", at[:2])) not in known:
             known[pull] = step.pull(options.reads[at[0]], second)

@@ -108,6 +108,26 @@ def residual(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     ]
 
 
+def gated(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """A tensor, a gate for its channels or positions made of it, and another operand; the order of both is any."""
+    size, channels = (3, 2), draw(st.integers(1, 4))
+    side = layer((0,), P=3, Q=2, C=2, K=channels)
+    squeezed = [
+        layer((1,), C=channels, K=2, input_pool=Pool(size, (1, 1), (0, 0), (1, 1))),
+        layer((2,), C=2, K=channels),
+    ]
+    mapped = [layer((1,), P=3, Q=2, C=channels, K=2), layer((2,), P=3, Q=2, C=2)]
+    gate = draw(st.sampled_from((squeezed, mapped)))
+    if draw(st.booleans()):
+        made = [layer((0,), P=3, Q=2, C=2, K=channels), *gate, side]
+        operands: tuple[int, ...] = (1, 3, 4)
+    else:
+        made = [layer((0,), P=3, Q=2, C=2, K=channels), *gate]
+        operands = (1, 3)
+    readers = [layer(operands, P=3, Q=2, C=channels, K=2, join=ADD), layer((1,), R=2, P=2, Q=2, C=channels)]
+    return (1, 2, 2, 3), [*made, *readers]
+
+
 def concatenated(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     """Two tensors concatenated, by a second reader in another order, by a third together with more."""
     order = draw(st.permutations((1, 2)))
@@ -138,7 +158,7 @@ def attention(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
 # -- plans --------------------------------------------------------------------------------------------------------
 
 SIZES = ((1, 1), (1, 2), (2, 2), (3, 2), (2, 4))
-NETWORKS = (single, pooled, residual, concatenated, attention)
+NETWORKS = (single, pooled, residual, gated, concatenated, attention)
 
 
 @st.composite

@@ -21,8 +21,8 @@ def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> 
 
 def named(tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]], tensor: int) -> np.ndarray:
     """Return a tensor, or the sum that has its name."""
-    total = tensors[tensor]
-    for operand in sums.get(tensor, ())[1:]:
+    total, others = tensors[tensor], sums.get(tensor, ())[1:]
+    for operand in others if all(operand in tensors for operand in others) else ():
         total = total + named(tensors, sums, operand)
     return total
 

@@ -50,12 +50,13 @@ def test_pulled_bytes_are_those_that_nodes_lack(plan: Plan) -> None:
 @settings(max_examples=30)
 @given(plan=plans(is_host=False))
 def test_pushed_bytes_are_those_made_elsewhere(plan: Plan) -> None:
-    """Where C is not split and nothing is pooled: outputs whose home is not the node that makes them."""
+    """Where C is not split, nothing is pooled and each output has one home: those whose home is another node."""
     case, figures = build_case(plan), simulate_plan(plan)
     for phase in figures.phases:
         grid = plan.steps[phase.layer].grid
         is_split = C in grid.row_digits[:, 0] or C in grid.col_digits[:, 0]
-        if phase.phase == "push" and not is_split and plan.layers[phase.layer].pool is None:
+        is_spread = phase.layer + 1 in case.network.spread
+        if phase.phase == "push" and not (is_split or is_spread) and plan.layers[phase.layer].pool is None:
             owner = owner_of(case, case.network.members[phase.layer + 1].stack)
             made = [
                 (p.node, mask(owner.shape, node_output(case, phase.layer, p))) for p in step_places(case, phase.layer)
