@@ -48,7 +48,7 @@ def sum_problems(nodes: Sequence[NetworkNode], sums: Mapping[str, Sum], sizes: M
         sums: by their first operand.
         sizes: of all tensors.
     """
-    yield from (_SumRules(nodes, sums, sizes)).problems()
+    yield from _SumRules(nodes, sums, sizes).problems()
 
 
 class _SumRules:
