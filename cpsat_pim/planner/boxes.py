@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 from attrs import frozen
 
-from cpsat_pim.planner.graph import Graph, LayerTask, Range
+from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.partition import (
     LAYER_DIMS,
     TENSOR_DIMS,
@@ -18,7 +18,7 @@ from cpsat_pim.planner.partition import (
     part_indices,
     part_ranges,
 )
-from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.joins import Pool, Range
 
 _N, _P, _Q, _K, _C, _G = range(6)
 

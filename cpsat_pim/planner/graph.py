@@ -6,13 +6,11 @@ from functools import cached_property
 
 from attrs import evolve, frozen
 
+from cpsat_pim.planner.channels import cut, joined
 from cpsat_pim.planner.sums import Extent, Sum, operands_of, spread_axes, sum_problems
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import ADD, Pool
+from cpsat_pim.workload.joins import ADD, Pool, Range
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
-
-#: A half-open range of channels.
-Range = tuple[int, int]
 
 
 @frozen(kw_only=True)
@@ -171,9 +169,10 @@ class _Builder:
     def _stacks(self) -> dict[str, Stack]:
         """Tensors that are concatenated anywhere belong to one stack."""
         groups: dict[str, list[str]] = {name: [name] for name in self.sizes}
-        listed = list(dict.fromkeys(part for node in self.nodes for part in self._parts(node)))
-        for node in self.nodes:
-            merged = sorted({member for part in self._parts(node) for member in groups[part]}, key=listed.index)
+        side_by_side = [parts for node in self.nodes if len(parts := self._parts(node)) > 1]
+        listed = list(dict.fromkeys(part for parts in side_by_side for part in parts))
+        for parts in side_by_side:
+            merged = sorted({member for part in parts for member in groups[part]}, key=listed.index)
             for member in merged:
                 groups[member] = merged
         return {group[0]: self._stack(group) for group in groups.values()}
@@ -191,17 +190,17 @@ class _Builder:
             spread=spread_axes(members[0], self.sums.values(), self.sizes),
         )
 
-    def _reading(self, names: tuple[str, ...]) -> Reading:
-        """The channel ranges of tensors in their stack, those that touch as one."""
+    def _reading(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> Reading:
+        """The channel ranges of tensors in their stack, or of what is taken of them; those that touch as one."""
         stack = self.stacks[self.stack_of[names[0]]]
         ranges: list[Range] = []
         for name in names:
             start = stack.offsets[stack.members.index(name)]
             stop = start + self.sizes[name][1]
-            if ranges and ranges[-1][1] == start:
-                start = ranges.pop()[0]
             ranges.append((start, stop))
-        return Reading(stack=stack.name, channels=tuple(ranges))
+        if taken is not None:
+            ranges = [part for one in taken for part in cut(ranges, one)]
+        return Reading(stack=stack.name, channels=tuple(joined(ranges)))
 
     # Checks
 
@@ -228,7 +227,7 @@ class _Builder:
     def _size_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is read has the channels and the size that the layer takes."""
         layer, parts = node.workload, self._parts(node)
-        channels = sum(self.sizes[part][1] for part in parts)
+        channels = self._channels(parts, node.channels)
         if channels != layer.G * layer.C:
             yield f"{node.name}: must read {layer.G * layer.C} channels (got {channels} of {', '.join(parts)})"
         if self.sizes[parts[0]][0] != layer.N:
@@ -244,6 +243,11 @@ class _Builder:
                 how = "must be padded or pooled to fit (pad, pool, input_pool)"
                 yield f"{node.name}: takes {need} {axis} (got {have}): {how}"
 
+    def _channels(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> int:
+        """How many channels tensors have side by side, or what is taken of them."""
+        count = sum(self.sizes[name][1] for name in names)
+        return count if taken is None else sum(min(stop, count) - min(start, count) for start, stop in taken)
+
     def _product_problems(self, node: NetworkNode) -> Iterator[str]:
         layer = node.workload
         if len(node.after) != 2:
@@ -253,13 +257,15 @@ class _Builder:
             yield f"{node.name}: a product of two activations must have R = S = N = 1"
         fits = self._weight_rows(node)
         if len(fits) != 1:
-            _, c, h, w = self.sizes[node.after[1]]
+            _, _, h, w = self.sizes[node.after[1]]
+            c = self._channels(node.after[1:], node.weight_channels)
             why = "both would fit" if fits else f"neither K nor C fits {c} channels of {h} x {w}"
             yield f"{node.name}: weight_rows: must be K or C ({why})"
 
     def _weight_rows(self, node: NetworkNode) -> list[str]:
         """The dims that may run along the width of the tensor that is W."""
-        layer, (_, channels, height, width) = node.workload, self.sizes[node.after[1]]
+        layer, (_, _, height, width) = node.workload, self.sizes[node.after[1]]
+        channels = self._channels(node.after[1:], node.weight_channels)
         fits = {"K": (layer.G * layer.C, layer.K), "C": (layer.G * layer.K, layer.C)}
         wanted = [node.weight_rows] if node.weight_rows else list(fits)
         return [dim for dim in wanted if fits[dim] == (channels, width) and height == 1]
@@ -282,8 +288,8 @@ class _Builder:
         return LayerTask(
             name=node.name,
             workload=node.workload,
-            reads=self._reading(self._parts(node)),
-            reads_weights=None if node.weights else self._reading(node.after[1:]),
+            reads=self._reading(self._parts(node), node.channels),
+            reads_weights=None if node.weights else self._reading(node.after[1:], node.weight_channels),
             weight_rows=None if node.weights else self._weight_rows(node)[0],
             pad=self._pad(node),
             pool=node.pool,

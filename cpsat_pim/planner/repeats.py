@@ -101,7 +101,10 @@ def _is_cached(node: NetworkNode, made: dict[str, NetworkNode]) -> bool:
     layer, behind = node.workload, made[node.after[1]].workload
     fits = {"K": (layer.G * layer.C, layer.K), "C": (layer.G * layer.K, layer.C)}
     wanted = [fits[node.weight_rows]] if node.weight_rows else list(fits.values())
-    rows = [taken for channels, taken in wanted if channels == behind.G * behind.K]
+    made_channels = behind.G * behind.K
+    if node.weight_channels is not None:
+        made_channels = sum(stop - start for start, stop in node.weight_channels)
+    rows = [taken for channels, taken in wanted if channels == made_channels]
     return len(rows) > 0 and behind.Q == 1 and all(taken > behind.P for taken in rows)
 
 

@@ -201,6 +201,8 @@ def _layer(graph: Graph, node: NetworkNode, numbers: dict[str, int]) -> simulato
         join=joins[node.join] if node.join is not None and len(after) > 1 else records.ALONE,
         pool=_pool(node.pool),
         input_pool=_pool(node.input_pool),
+        channels=node.channels,
+        weight_channels=node.weight_channels,
         weight_dim=-1 if task.weight_rows is None else Dim[task.weight_rows],
     )
 

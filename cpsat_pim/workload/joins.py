@@ -1,5 +1,6 @@
 """What a network file states about the tensors between layers: pooling windows, and the size of the network's input."""
 
+import itertools
 from typing import Any
 
 from attrs import field, frozen
@@ -25,6 +26,38 @@ padding = Rule(
             {"type": "integer", "minimum": 0},
             {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
         ]
+    },
+)
+
+
+#: A half-open range of channels.
+Range = tuple[int, int]
+
+
+def as_ranges(value: Any) -> Any:
+    """Convert lists of pairs to tuples."""
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(tuple(one) if isinstance(one, list) else one for one in value)
+
+
+def _are_ranges(value: Any) -> bool:
+    pairs = value if isinstance(value, tuple) and value else (None,)
+    if not all(isinstance(pair, tuple) and len(pair) == 2 and all(map(is_integer, pair)) for pair in pairs):
+        return False
+    ordered = sorted(pairs)
+    are_apart = all(one[1] <= other[0] for one, other in itertools.pairwise(ordered))
+    return are_apart and all(0 <= first < behind < LIMIT for first, behind in ordered)
+
+
+#: Channels that are read, in the order of the reader's own.
+channel_ranges = Rule(
+    "must be a list of ranges [first, behind], none of which overlap",
+    _are_ranges,
+    {
+        "type": "array",
+        "minItems": 1,
+        "items": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
     },
 )
 

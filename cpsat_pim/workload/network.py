@@ -54,7 +54,7 @@ from cpsat_pim.base.validate import (
     positive,
     text,
 )
-from cpsat_pim.workload.joins import JOINS, InputSize, Pool, padding
+from cpsat_pim.workload.joins import JOINS, InputSize, Pool, Range, as_ranges, channel_ranges, padding
 from cpsat_pim.workload.layer import ConvWorkload
 from cpsat_pim.workload.parameters import Parameters, Size, sized
 
@@ -64,6 +64,16 @@ PAIRS = ("stride", "dilation")
 BYTES = ("input", "weight", "output", "psum")
 
 
+def _channels() -> Any:
+    """Return the field of channels that are read."""
+    return field(
+        default=None,
+        converter=optional(as_ranges),
+        validator=or_none(channel_ranges),
+        metadata={"kind": Value(channel_ranges)},
+    )
+
+
 @frozen(kw_only=True)
 class NetworkNode:
     """A layer in its network: how often it runs, and the layers whose outputs it reads. `weights` is False where W
@@ -71,8 +81,9 @@ class NetworkNode:
 
     `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
     output. `input_pool`: pooling of its input, as only this layer reads it. `weight_rows`: the dim along the width of a
-    tensor that is read as W. `bytes`: widths of this layer's elements that its network's (or the machine's) do not
-    replace, by tensor.
+    tensor that is read as W. `channels`: those that it takes of what it reads, side by side, in the order of its own;
+    absent: all. `weight_channels`: those of the tensor that is read as W. `bytes`: widths of this layer's elements that
+    its network's (or the machine's) do not replace, by tensor.
 
     Raises:
         ValueError: a field is of the wrong type, or the count is not positive.
@@ -95,11 +106,13 @@ class NetworkNode:
     weight_rows: str | None = field(
         default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
     )
+    channels: tuple[Range, ...] | None = _channels()
+    weight_channels: tuple[Range, ...] | None = _channels()
     bytes: dict[str, int | Fraction] = field(factory=dict)
 
 
 #: Keys of a layer's entry about the tensors around it, without defaults of their own.
-BETWEEN = ("join", "pad", "pool", "input_pool", "weight_rows")
+BETWEEN = ("join", "pad", "pool", "input_pool", "weight_rows", "channels", "weight_channels")
 
 
 @frozen(kw_only=True)

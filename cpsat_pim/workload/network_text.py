@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _flow(value: object) -> str:

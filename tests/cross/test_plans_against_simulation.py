@@ -28,7 +28,7 @@ LAYOUTS = ("BCHW", "BHWC", "BCHW[C2]", "BCHW[C3]", "BHWC[C3]")
 
 def layer(name, after, **fields):
     """A layer of a network."""
-    keys = ("join", "pad", "pool", "weights", "input_pool")
+    keys = ("join", "pad", "pool", "weights", "input_pool", "channels", "weight_channels")
     node = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
@@ -75,12 +75,39 @@ NETWORKS = {
         layer("c", ["a", "b"], P=4, Q=2, C=6, K=2, join="concat"),
         layer("d", ["b", "a"], P=4, Q=2, C=6, K=2, join="concat"),
     ),
+    "read alone first": widths(  # those who concatenate decide the order of storage, not who reads a member alone
+        layer("a", ["input"], P=4, C=2, K=5),
+        layer("b", ["a"], P=4, C=5, K=3),
+        layer("c", ["b", "a"], P=4, C=8, K=2, join="concat"),
+    ),
     "tokens": widths(  # a constant token in front of four that are made; the last layer reads it alone
         layer("a", ["input"], P=4, C=3, K=4),
         layer("b", ["a"], P=5, C=4, K=4, pad=(1, 0)),
         layer("c", ["a"], P=5, C=4, K=4, pad=(1, 0)),
         layer("d", ["b", "c"], P=5, C=2, K=5, G=2, weights=False),
         layer("e", ["d"], P=1, C=10, K=3),
+    ),
+    "fused": widths(  # queries, keys and values of two heads are channels of one product, head by head
+        layer("a", ["input"], P=6, C=2, K=12),
+        layer(
+            "b",
+            ["a", "a"],
+            P=6,
+            C=2,
+            K=6,
+            G=2,
+            weights=False,
+            channels=[(0, 2), (6, 8)],
+            weight_channels=[(2, 4), (8, 10)],
+        ),
+        layer("c", ["b", "a"], P=6, C=6, K=2, G=2, weights=False, weight_channels=[(4, 6), (10, 12)]),
+        layer("d", ["c"], P=6, C=4, K=3),
+    ),
+    "slices": widths(  # halves of a concatenation are read by themselves, one of them from the end to the beginning
+        layer("a", ["input"], P=4, Q=2, C=2, K=4),
+        layer("b", ["a"], P=4, Q=2, C=2, K=2, channels=[(2, 4)]),
+        layer("c", ["a", "b"], P=4, Q=2, C=3, K=2, join="concat", channels=[(4, 6), (0, 1)]),
+        layer("d", ["a", "b"], P=4, Q=2, C=2, K=3, G=2, join="concat", channels=[(1, 3), (5, 6), (0, 1)]),
     ),
     "heads": widths(
         layer("a", ["input"], P=6, C=2, K=8),

@@ -118,7 +118,7 @@ def _stack_shape(stack: tuple[int, ...], shapes: tuple[Shape, ...], widths: tupl
 
 def _read_input(plan: Plan, number: int, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading:
     layer = plan.layers[number]
-    return _read(layer.after if layer.join == CONCAT else layer.after[:1], members, shapes)
+    return _read(layer.after if layer.join == CONCAT else layer.after[:1], members, shapes, layer.channels)
 
 
 def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading | None:
@@ -127,12 +127,23 @@ def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: 
         return None
     if layer.join != ALONE or (layer.bounds[[0, 1, N]] != 1).any():
         raise ValueError(f"layer {number} reads W from a tensor: it must have R = S = N = 1 and no join")
-    return _read(layer.after[1:2], members, shapes)
+    return _read(layer.after[1:2], members, shapes, layer.weight_channels)
 
 
-def _read(tensors: tuple[int, ...], members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading:
+def _read(
+    tensors: tuple[int, ...], members: tuple[Member, ...], shapes: tuple[Shape, ...], taken: tuple[Range, ...] | None
+) -> Reading:
     spans = tuple((members[tensor].channel, shapes[tensor][1]) for tensor in tensors)
-    return Reading(tensors, members[tensors[0]].stack, spans)
+    reading = Reading(tensors, members[tensors[0]].stack, spans)
+    if taken is None:
+        return reading
+    found = [part for channels in taken for part in stack_channels(reading, channels)]
+    read = tuple(
+        tensor
+        for tensor, (first, count) in zip(tensors, spans, strict=True)
+        if any(low < first + count and first < high for low, high in found)
+    )
+    return Reading(read, reading.stack, tuple((low, high - low) for low, high in found))
 
 
 def stack_channels(reading: Reading, channels: Range) -> list[Range]:
@@ -271,7 +282,8 @@ def _check_weights(plan: Plan, network: Network, number: int) -> None:
         return
     b = layer.bounds.tolist()
     rows, other = (C, K) if layer.weight_dim == K else (K, C)
-    have = network.shapes[reading.tensors[0]]
+    n, _, height, width = network.shapes[reading.tensors[0]]
+    have = n, sum(count for _, count in reading.spans), height, width
     if have != (1, b[G] * b[rows], 1, b[other]) or network.widths[reading.stack] != layer.width_bytes[1]:
         raise ValueError(f"layer {number}: reads W of shape {have}, must be {(1, b[G] * b[rows], 1, b[other])}")
 

@@ -74,7 +74,8 @@ class Layer(NamedTuple):
     `bounds` int64[8]: R S P Q C K N G. `conv` int64[4]: stride_w, stride_h, dilation_w, dilation_h.
     `pad`: (left, top) zeros in front of the input. `width_bytes` int64[4]: of an element of I, W, O and of a partial
     sum. `after`: numbers of the tensors it reads. `weight_dim`: K or C, the dim along the width of the tensor that is
-    read as W; -1 where the layer has weights of its own.
+    read as W; -1 where the layer has weights of its own. `channels`, `weight_channels`: ranges of those that it takes
+    of what it reads as I, side by side, and as W, in the order of its own; None: all.
     """
 
     bounds: Ints
@@ -86,6 +87,8 @@ class Layer(NamedTuple):
     pool: Pool | None = None
     input_pool: Pool | None = None
     weight_dim: int = -1
+    channels: tuple[tuple[int, int], ...] | None = None
+    weight_channels: tuple[tuple[int, int], ...] | None = None
 
 
 class Tours(NamedTuple):

@@ -155,10 +155,24 @@ def attention(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     ]
 
 
+def fused(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """Queries, keys and values as channels of one tensor, the heads outside or inside; a layer reads some of them."""
+    tokens = draw(st.integers(2, 3))
+    thirds = draw(st.sampled_from((((0, 4), (4, 8), (8, 12)), ((8, 12), (0, 4), (4, 8)))))
+    taken = tuple((one,) for one in thirds)
+    if draw(st.booleans()):  # head by head
+        taken = tuple(((2 * at, 2 * at + 2), (6 + 2 * at, 8 + 2 * at)) for at in range(3))
+    query, key, value = taken
+    scores = layer((1, 1), P=tokens, C=2, K=tokens, G=2, weight_dim=K, channels=query, weight_channels=key)
+    context = layer((2, 1), P=tokens, C=tokens, K=2, G=2, weight_dim=C, weight_channels=value)
+    some = layer((3, 1), P=tokens, C=3, K=1, G=2, join=CONCAT, channels=((9, 10), (0, 3), (4, 6)))
+    return (1, 3, 1, tokens), [layer((0,), P=tokens, C=3, K=12), scores, context, some]
+
+
 # -- plans --------------------------------------------------------------------------------------------------------
 
 SIZES = ((1, 1), (1, 2), (2, 2), (3, 2), (2, 4))
-NETWORKS = (single, pooled, residual, gated, concatenated, attention)
+NETWORKS = (single, pooled, residual, gated, concatenated, attention, fused)
 
 
 @st.composite

@@ -13,7 +13,8 @@ def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> 
     for number, layer in enumerate(plan.layers):
         parts = [named(tensors, sums, tensor) for tensor in layer.after]
         read = np.concatenate(parts, axis=1) if layer.join == CONCAT else parts[0]
-        weight = weights[number] if layer.weight_dim < 0 else as_weights(layer, parts[1])
+        read = take(read, layer.channels)
+        weight = weights[number] if layer.weight_dim < 0 else as_weights(layer, take(parts[1], layer.weight_channels))
         made = convolve(layer, add_windows(read, layer.input_pool), weight)
         tensors[number + 1] = add_windows(made, layer.pool)
     return {tensor: named(tensors, sums, tensor) for tensor in tensors}
@@ -25,6 +26,11 @@ def named(tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]], tens
     for operand in others if all(operand in tensors for operand in others) else ():
         total = total + named(tensors, sums, operand)
     return total
+
+
+def take(tensor: np.ndarray, channels: tuple[tuple[int, int], ...] | None) -> np.ndarray:
+    """Return some channels of a tensor, in this order; all for None."""
+    return tensor if channels is None else np.concatenate([tensor[:, low:high] for low, high in channels], axis=1)
 
 
 def as_weights(layer: Layer, tensor: np.ndarray) -> np.ndarray:
