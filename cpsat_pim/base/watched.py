@@ -1,7 +1,9 @@
 """Compiled calls that end when the time is up."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -18,11 +20,17 @@ def call_watched(call: Callable[[NDArray[np.int64]], _Result], is_over: Callable
     The call gets int64[1], which is set where `is_over` says so; it must then end soon, and may raise.
     """
     stop = np.zeros(1, np.int64)
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(call, stop)
-        try:
-            while not wait([future], _PATIENCE).done:
-                stop[0] = is_over()
-        finally:
-            stop[0] = 1  # an interrupt ends the call, too
-        return future.result()
+    future = _pool_of(os.getpid()).submit(call, stop)
+    try:
+        while not wait([future], _PATIENCE).done:
+            stop[0] = is_over()
+    finally:
+        stop[0] = 1  # an interrupt ends the call, too
+        wait([future])
+    return future.result()
+
+
+@cache
+def _pool_of(process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process, which a fork of it does not have: to start one takes longer than most calls."""
+    return ThreadPoolExecutor(thread_name_prefix=f"watched-{process}")

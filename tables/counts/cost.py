@@ -5,7 +5,6 @@ docstrings are its symbols.
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from tables.counts.accesses import READ, WRITE, accesses, fetches
@@ -22,8 +21,8 @@ from tables.counts.on_chip import (
     is_bare,
     tile_cycles,
 )
-from tables.counts.stream import dram_stream, is_long, scan_order
-from tables.counts.walk import StreamCounts, StreamLimit
+from tables.counts.stream import dram_stream, scan_order
+from tables.counts.walk import StreamCounts
 from tables.nest import (
     DRAM,
     GLOBAL_BUFFER,
@@ -64,20 +63,6 @@ def exact_cost(nest: Nest, machine: Machine, stop: Ints | None = None) -> Cost:
     tempo = array_timing(nest, machine)
     i, w, o = (dram_stream(nest, t, machine.dram, tempo, stop=stop) for t in (I, W, O))
     return cost_with(nest, machine, (i, w, o))
-
-
-def cost_within(nest: Nest, machine: Machine, limits: Sequence[StreamLimit], stop: Ints | None = None) -> Cost | None:
-    """Return the same if no stream exceeds its limit; else None, as soon as that is known.
-
-    Raises:
-        Stopped: `stop` was set.
-    """
-    tempo, streams = array_timing(nest, machine), dict[int, StreamCounts]()
-    for t in sorted((I, W, O), key=lambda t: is_long(nest, t)):
-        streams[t] = dram_stream(nest, t, machine.dram, tempo, limits[t], stop)
-        if not limits[t].admits(streams[t]):
-            return None
-    return cost_with(nest, machine, (streams[I], streams[W], streams[O]))
 
 
 def cost_with(nest: Nest, machine: Machine, streams: Streams) -> Cost:

@@ -97,13 +97,17 @@ class StreamLimit(NamedTuple):
         """Return whether a stream exceeds neither limit."""
         return stream.activations <= self.activations and stream.cycles <= self.cycles
 
+    def within(self, other: "StreamLimit") -> "StreamLimit":
+        """Return the limit of streams that keep both."""
+        return StreamLimit(min(self.activations, other.activations), min(self.cycles, other.cycles))
+
 
 #: A limit that every stream meets.
 NO_STREAM_LIMIT = StreamLimit(INFINITE_CYCLES, INFINITE_CYCLES)
 
 
 @njit
-def _min_column_cycles(dram: Dram) -> int:
+def min_column_cycles(dram: Dram) -> int:
     """Return a lower bound on the cycles that one column access adds to a stream, whatever its row."""
     return max(0, dram.tCCD + min(0, dram.tRCD + min(dram.tRTP + dram.tRP, dram.RL + dram.burst) - dram.tCCD))
 
@@ -114,13 +118,13 @@ def _min_scan_cycles(tile: Tile, dram: Dram) -> int:
     size = product(tile.window) * tile.width if tile.mode == WINDOW else 0
     for segment in range(len(tile.segments) if tile.mode != WINDOW else 0):
         size += tile.segments[segment, 1]
-    return int(-(-size // dram.column_bytes)) * _min_column_cycles(dram)
+    return int(-(-size // dram.column_bytes)) * min_column_cycles(dram)
 
 
 @njit
 def _min_total_cycles(state: Ints, more: int, dram: Dram) -> int:
     """Return a lower bound on the cycles of the stream if the scans that are left add at least `more`."""
-    return int(state[CYCLES] + state[RUN] * _min_column_cycles(dram) + more)
+    return int(state[CYCLES] + state[RUN] * min_column_cycles(dram) + more)
 
 
 @njit

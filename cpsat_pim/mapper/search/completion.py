@@ -8,6 +8,7 @@ those outside its first consumer, so it is counted once for all orders that agre
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import attrs
@@ -31,7 +32,8 @@ from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.mapping.dataflow import classify_dataflow
-from tables.counts.cost import Cost, cost_with, energy_fj
+from tables.counts.cost import Cost, cost_with
+from tables.counts.limits import CostLimit, StreamLimits
 from tables.counts.on_chip import array_timing
 from tables.counts.scans import axis_strides, step_bytes
 from tables.counts.stream import (
@@ -43,6 +45,9 @@ from tables.counts.stream import (
 )
 from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit
 from tables.nest import AXES, EVEN, MACS, Nest
+
+#: Nests that are kept: orders are looked at one after the other.
+_KEPT_NESTS = 16
 
 
 class Completion(NamedTuple):
@@ -90,6 +95,8 @@ class Completions:
             restriction, draft, cache, is_over, sees_cycles=self.sees_cycles, sees_energy=self.sees_energy
         )
         self._has_shared_banks = bool(restriction.shared_parts)
+        #: The nest with its loops in an order: kept for a while, as it keeps what was computed of it.
+        self.nest_in = lru_cache(_KEPT_NESTS)(self._nest_in)
         self._tempos: dict[Order, ArrayTiming] = {}
         self._walks = Walks(self.machine) if is_walked and self.sees_cycles else None
         self._limits_below, self.cutoff, self.stream_limits = limits_below, cutoff, limits_below(cutoff)
@@ -214,31 +221,30 @@ class Completions:
 
     # --- Minima over orders, for cuts --------------------------------------------------------------------------------
 
-    def min_figures(self, t: Tensor, orders: Iterable[Order], limit: StreamLimit) -> StreamFigures:
+    def min_figures(
+        self, t: Tensor, orders: Iterable[Order], limit: StreamLimit, known: StreamFigures | None = None
+    ) -> StreamFigures:
         """Return the least of each figure of t's stream over some orders; one more than the limit if no order
-        keeps it.
+        keeps it; where none exceeds those that are `known`, over some of the orders.
 
         `limit`: at least what the cutoff leaves (`stream_limits`); if only activations matter, any, and then the least
         is at most one more than it.
         """
-        placements = [self._placements(t, order, limit) for order in orders]
-        streams = [placement.stream for found in placements for placement in found.undominated]
-        if not streams:
+        least: StreamFigures | None = None
+        for order in orders:
+            placements = self._placements(t, order, limit)
+            if not placements.all:
+                continue
+            figures = placements.least_figures(t, self.sees_cycles, self.restriction.is_shared(t))
+            least = figures if least is None else StreamFigures(*map(min, least, figures))
+            if known is not None and all(a <= b for a, b in zip(least, known, strict=True)):
+                return least
+        if least is None:
             activations, cycles = (
                 n + 1 if n < no_limit else 0 for n, no_limit in zip(limit, NO_STREAM_LIMIT, strict=True)
             )
             return StreamFigures(activations, cycles, 0, 0, 0, 0)
-        fewest = min(found.fewest_activations for found in placements if found.fewest_activations is not None)
-        if not self.sees_cycles:
-            return StreamFigures(fewest, 0, 0, 0, 0, 0)
-        return StreamFigures(
-            fewest,
-            min(s.cycles for s in streams),
-            min(s.last_cycles if t is Tensor.O else s.first_cycles for s in streams),
-            min(s.closed_cycles for s in streams) if self.restriction.is_shared(t) else 0,
-            min(s.stall_cycles - s.second_stall_cycles for s in streams),
-            min(s.stall_cycles - s.steady_stall_cycles for s in streams),
-        )
+        return least
 
     def min_joint_activations(self, orders: Iterable[Order], limits: Sequence[StreamLimit]) -> int | None:
         """Return the fewest row activations of all tensors together under one order, of each one at most one more than
@@ -291,27 +297,26 @@ class Completions:
     def _counted(self, order: Order) -> list[Placements]:
         """Return the placements of I, W and O under an order; of none of them if no mapping keeps the cutoff.
 
-        Long streams are counted last, of these the one first that changes most often, and each no further than to the
-        activations that the others leave it: the energy of everything else is known.
+        Long streams are counted last, of these the one first that changes most often, and each no further than to what
+        the others leave it.
         """
         nest, found = self.nest_in(order), dict[Tensor, Placements]()
+        limits = self._limits_in(order)
+        if limits is not None and limits.is_empty:
+            return [NO_PLACEMENTS] * len(Tensor)
         for t in sorted(Tensor, key=lambda t: (is_long(nest, t), nest.consumers(t)[0])):
-            limit = self._limit_beside(order, t, found) if is_long(nest, t) else self.stream_limits[t]
-            found[t] = self._placements(t, order, limit)
+            limit = self.stream_limits[t]
+            found[t] = self._placements(t, order, limit if limits is None else limit.within(limits.of(t)))
             if not found[t].all:
                 return [NO_PLACEMENTS] * len(Tensor)
+            if limits is not None:
+                limits.know(t, [placement.stream for placement in found[t].all])
         return [found[t] for t in Tensor]
 
-    def _limit_beside(self, order: Order, t: Tensor, found: dict[Tensor, Placements]) -> StreamLimit:
-        """Return what t's stream may take beside the tensors whose placements are known, by the cutoff."""
-        cycles_weight, fj_weight = self.objective.weights
-        each, limit, cutoff = fj_weight * self.machine.activation_fj, self.stream_limits[t], self.cutoff
-        if not each or cutoff is None:
-            return limit
-        fewest = sum(placements.fewest_activations or 0 for placements in found.values())
-        energy = energy_fj(self.nest_in(order), self.machine, fewest)
-        left = cutoff - cycles_weight * self.tempo(order).array_cycles - fj_weight * energy
-        return limit._replace(activations=min(limit.activations, left // each))
+    def _limits_in(self, order: Order) -> StreamLimits | None:
+        """Return what the cutoff leaves the streams under an order; None if there is no cutoff."""
+        cost = None if self.cutoff is None else CostLimit(self.cutoff, *self.objective.weights)
+        return cost and StreamLimits(self.nest_in(order), self.machine, cost, self.tempo(order).array_cycles)
 
     def _placements(self, t: Tensor, order: Order, limit: StreamLimit) -> Placements:
         """Return the placements of t under an order that keep a limit; others may be among them."""
@@ -332,7 +337,7 @@ class Completions:
     def _ordered(self, order: tuple[tuple[int, ...], ...]) -> Mapping:
         return attrs.evolve(self.draft, order=order, outside=self.nest_in(order).outside[: len(ON_CHIP)])
 
-    def nest_in(self, order: tuple[tuple[int, ...], ...]) -> Nest:
+    def _nest_in(self, order: tuple[tuple[int, ...], ...]) -> Nest:
         """Return the nest with its loops in an order."""
         if not any(map(any, self.outside)):
             return self.nest._replace(order=order)

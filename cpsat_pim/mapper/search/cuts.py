@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine
+from cpsat_pim.mapper.bounds.countable import HIGHEST
 from cpsat_pim.mapper.model.builder import Lit
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.search.box_cuts import BoxCuts
@@ -24,8 +25,8 @@ from tables.bounds.passes import min_activations, min_cycles
 from tables.bounds.shapes import can_be_strided
 from tables.counts.accesses import fetches
 from tables.counts.stream import is_long
-from tables.counts.walk import StreamLimit
-from tables.dram import Dram
+from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit, min_column_cycles
+from tables.dram import Dram, last_run_excess
 from tables.nest import MACS, LayerShape
 
 
@@ -56,10 +57,11 @@ class CutGenerator:
         self.add_stream_cuts([t for t in Tensor if self._is_soon_counted(t)])
 
     def _is_soon_counted(self, t: Tensor) -> bool:
-        """Whether t's stream has at most `pool_scans` scans in all layouts and blocks together."""
-        consumer = self.nest.consumers(t)[0]
+        """Whether t's stream has at most `pool_scans` scans in all layouts, blocks and orders together."""
+        consumer, orders = self.nest.consumers(t)[0], self.completions.orders
         scans = self.nest.steps() if consumer == MACS else fetches(self.nest, t, consumer)
-        return scans * len(self.completions.counter.choices(t)) <= self.completions.parameters.pool_scans
+        counts = len(self.completions.counter.choices(t)) * orders.count(orders.levels_outside(t))
+        return scans * counts <= self.completions.parameters.pool_scans
 
     def add_stream_cuts(self, tensors: Sequence[Tensor]) -> bool:
         """Add cuts of single tensors' streams; return whether any stream was underestimated."""
@@ -159,8 +161,9 @@ class CutGenerator:
 
     def _add_stream_minimum(self, t: Tensor, outside: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
         """Require of t's stream its least figures over these orders."""
-        charged, least = self.solution.charged(t), self._min_figures(t, orders)
-        if all(known >= true for known, true in zip(charged[:4], least[:4], strict=True)):
+        charged = self.solution.charged(t)._replace(stall_cycles=HIGHEST, isolated_stall_cycles=HIGHEST)
+        least = self._min_figures(t, orders, charged)
+        if all(known >= true for known, true in zip(charged, least, strict=True)):
             return False
 
         def require(p: MasterProblem, is_valid: Lit) -> None:
@@ -170,7 +173,7 @@ class CutGenerator:
                 p.b.imply([is_valid], p.streams.end_cycles[t] >= least.edge_cycles)
                 p.b.imply([is_valid], p.streams.closed_cycles[t] >= least.closed_cycles)
 
-        return self._add(self.validities.same_stream(t, outside, is_contiguous), require)
+        return self._add(self._same_stream(t, outside, is_contiguous), require)
 
     # --- C7: stalls --------------------------------------------------------------------------------------------------
 
@@ -183,17 +186,23 @@ class CutGenerator:
 
     def _add_stall(self, t: Tensor, pacing: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
         """Require of t's stalls their least over these orders, also where the array is slower."""
-        charged, least = self.solution.charged(t), self._min_figures(t, orders)
+        charged = self.solution.charged(t)
         # Of the orders, those count under which the array itself takes least; it can take longer under others.
         compute = min(self.completions.tempo(order).array_cycles for order in orders)
         paced = self.completions.min_paced_cycles(t, orders)
         assert self.master.latency is not None
         stored, longer = self.solution.stored[t], self.solution.value(self.master.latency.array) - compute
-        if longer > 0 and charged.stall_cycles + longer + compute >= least.stall_cycles + paced:
+        if longer < 0:
             return False
-        if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(charged[4:], least[4:], strict=True))):
+        known = StreamFigures(HIGHEST, HIGHEST, HIGHEST, HIGHEST, charged.stall_cycles, charged.isolated_stall_cycles)
+        if longer > 0:
+            known = known._replace(
+                stall_cycles=charged.stall_cycles + longer + compute - paced, isolated_stall_cycles=HIGHEST
+            )
+        least = self._min_figures(t, orders, known)
+        if all(a >= b for a, b in zip(known, least, strict=True)):
             return False
-        same_stream = self.validities.same_stream(t, pacing, is_contiguous)
+        same_stream = self._same_stream(t, pacing, is_contiguous)
         validity = same_stream.without(lambda p: [p.v.is_not_stored_at(t, stored)])
 
         def require(p: MasterProblem, is_valid: Lit) -> None:
@@ -260,8 +269,31 @@ class CutGenerator:
         validity = self.validities.same_factors(is_contiguous)
         self._add(validity, lambda p, is_valid: p.b.clause([p.b.negated(is_valid)]))
 
-    def _min_figures(self, t: Tensor, orders: Iterable[Order]) -> StreamFigures:
-        return self.completions.min_figures(t, self._in_time(orders), self._limit(t))
+    def _min_figures(self, t: Tensor, orders: Iterable[Order], known: StreamFigures) -> StreamFigures:
+        """Return the least figures of t's stream over some orders, beside tensors that the MACs draw over its link.
+
+        Each of these takes a column in each of the array's steps, so the cutoff leaves t what is left of the link.
+        """
+        limit, dram = self._limit(t), self.completions.machine.dram
+        if limit.cycles < NO_STREAM_LIMIT.cycles:
+            drawn = len(self._drawn_beside(t)) * self._least_steps * min_column_cycles(dram)
+            limit = limit._replace(cycles=limit.cycles - drawn + max(0, last_run_excess(dram)))
+        return self.completions.min_figures(t, self._in_time(orders), limit, known)
+
+    @property
+    def _least_steps(self) -> int:
+        """The array's steps in any mapping, at least."""
+        return -(-self.master.layer.macs // self.master.arch.pe_array.macs_per_cycle)
+
+    def _drawn_beside(self, t: Tensor) -> list[Tensor]:
+        """Return the other tensors of t's bus or bank that the MACs draw from DRAM."""
+        others = Tensor if self.completions.machine.is_bus_shared else self.master.restriction.part(t)
+        return [u for u in others if u is not t and self.nest.consumers(u)[0] == MACS]
+
+    def _same_stream(self, t: Tensor, levels: list[Level], is_contiguous: bool) -> Validity:
+        """Return the mappings in which t has the solution's stream beside the tensors that the MACs draw."""
+        drawn, validity = self._drawn_beside(t), self.validities.same_stream(t, levels, is_contiguous)
+        return validity.without(lambda p: [p.b.negated(p.v.first_consumer(MACS, u)) for u in drawn])
 
     def _limit(self, t: Tensor) -> StreamLimit:
         """Return up to what t's stream is counted: as far as the cutoff leaves room in any mapping. If only activations

@@ -21,7 +21,7 @@ from cpsat_pim.mapper.space.banks import searched_banks
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import check_constraints
-from tables.counts.cost import cost_within
+from tables.counts.limits import CostLimit, cost_within
 from tables.counts.stream import Stopped, is_long
 from tables.factors import primes_of
 from tables.nest import Nest
@@ -68,7 +68,8 @@ class Descent:
         a stream is too long for the cost `most`, or the time is over.
         """
         nest = to_nest(self.layer, mapping, self.arch.spatial_reduction)
-        count = partial(cost_within, nest, self._machine, self.state.stream_limits(most))
+        limit = CostLimit(most, *self.state.objective.weights)
+        count = partial(cost_within, nest, self._machine, self.state.stream_limits(most), limit)
         try:
             cost = call_watched(lambda stop: count(stop=stop), is_over) if self._is_long(nest) else count()
         except Stopped:

@@ -78,11 +78,14 @@ class LoopOrders:
         is_drawn = Level.PE in levels and any(is_shared(t) and self._consumer(t) == MACS for t in Tensor)
         most = parameters.orders_per_cut_drawn if is_drawn else parameters.orders_per_cut
         loops = self._draft.order
-        counts = [self._restriction.count_orders(m, block) for m in levels for block in self._blocks(m)]
-        if math.prod(counts) > most:
+        if self.count(levels) > most:
             return None
         choices = [self._with_innermost(m, is_contiguous) if m in levels else [loops[m]] for m in Level]
         return list(itertools.product(*choices))
+
+    def count(self, levels: Sequence[Level]) -> int:
+        """Return how many orders of some levels there are."""
+        return math.prod(self._restriction.count_orders(m, block) for m in levels for block in self._blocks(m))
 
     def can_be_contiguous(self, level: Level, dims: Collection[Dim]) -> bool:
         """Whether an order has all of a level's loops of some dims innermost."""

@@ -12,7 +12,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.windows import block_sides
 from tables.counts.stream import ArrayTiming, Stopped, dram_stream, is_long, stream_key
-from tables.counts.walk import StreamCounts, StreamLimit
+from tables.counts.walk import NO_STREAM_LIMIT, StreamCounts, StreamLimit
 from tables.nest import Nest, span
 
 #: By how many times its size a tensor can grow in DRAM: blocks may end just behind the middle of a row, and of I's
@@ -33,24 +33,6 @@ class Placement(NamedTuple):
     stream: StreamCounts
 
 
-class Placements(NamedTuple):
-    """The placements of a tensor under one order that keep the stream limits: `all` of them, those that no other one
-    dominates at this pace of the array, and the fewest activations of all. A dominated one may open fewer rows, be
-    better at another pace, or end sooner where loads coincide.
-    """
-
-    all: list[Placement]
-    undominated: list[Placement]
-    fewest_activations: int | None
-
-
-#: Of a tensor whose streams all exceed a limit.
-NO_PLACEMENTS = Placements([], [], None)
-
-#: Placements that keep a limit, by all that a tensor's stream depends on (`tables.counts.stream.stream_key`).
-StreamCache = dict[tuple[object, ...], tuple[StreamLimit, Placements]]
-
-
 class StreamFigures(NamedTuple):
     """Figures of one tensor's DRAM stream; of a minimum, each figure may be of another order, layout or block.
 
@@ -66,6 +48,41 @@ class StreamFigures(NamedTuple):
     closed_cycles: int
     stall_cycles: int
     isolated_stall_cycles: int
+
+
+class Placements(NamedTuple):
+    """The placements of a tensor under one order that keep the stream limits: `all` of them, those that no other one
+    dominates at this pace of the array, and the fewest activations of all. A dominated one may open fewer rows, be
+    better at another pace, or end sooner where loads coincide.
+    """
+
+    all: list[Placement]
+    undominated: list[Placement]
+    fewest_activations: int | None
+
+    def least_figures(self, t: Tensor, sees_cycles: bool, is_shared: bool) -> StreamFigures:
+        """Return the least of each figure over the placements of t, of which there are some.
+
+        `is_shared`: other tensors share t's bank.
+        """
+        fewest, streams = self.fewest_activations or 0, [placement.stream for placement in self.undominated]
+        if not sees_cycles:
+            return StreamFigures(fewest, 0, 0, 0, 0, 0)
+        return StreamFigures(
+            fewest,
+            min(s.cycles for s in streams),
+            min(s.last_cycles if t is Tensor.O else s.first_cycles for s in streams),
+            min(s.closed_cycles for s in streams) if is_shared else 0,
+            min(s.stall_cycles - s.second_stall_cycles for s in streams),
+            min(s.stall_cycles - s.steady_stall_cycles for s in streams),
+        )
+
+
+#: Of a tensor whose streams all exceed a limit.
+NO_PLACEMENTS = Placements([], [], None)
+
+#: Placements that keep a limit, by all that a tensor's stream depends on (`tables.counts.stream.stream_key`).
+StreamCache = dict[tuple[object, ...], tuple[StreamLimit, Placements]]
 
 
 class PlacementCounter:
@@ -114,7 +131,8 @@ class PlacementCounter:
             placements = [self._place(nest, t, tempo, limit, *choice) for choice in self.choices(t)]
             within = [p for p in placements if limit.admits(p.stream)]
             fewest = min((p.stream.activations for p in within), default=None)
-            self._cache[key] = limit, Placements(within, self._undominated(within), fewest)
+            covered = NO_STREAM_LIMIT if len(within) == len(placements) else limit
+            self._cache[key] = covered, Placements(within, self._undominated(within), fewest)
         return self._cache[key][1]
 
     def _place(

@@ -238,8 +238,9 @@ class SearchParameters:
     #: Share of a solution's cost by which a cut raises it at most if the stream takes long to count and only energy
     #: matters. Measured: VGG-16's conv5_3 on gddr6-aim took 65 s for the cuts of nine bad solutions without it.
     cut_step: float = _number(0.05, not_negative_real)
-    #: Scans of a stream, over all layouts and blocks, up to which other solutions of the pool make cuts of it, too.
-    pool_scans: int = _number(100_000, not_negative)
+    #: Scans of a stream, over all layouts, blocks and orders, up to which other solutions of the pool make cuts of it,
+    #: too: 0.1 s.
+    pool_scans: int = _number(1_000_000, not_negative)
 
     # --- Products of latency and energy (objectives.edp) -------------------------------------------------------------
 
