@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tables.counts.least import least_activations, least_cycles
 from tables.counts.repetitions import Demand, go, is_used, loop_recurrence, skip_recurrence
 from tables.counts.row_state import (
     ACTIVATIONS,
@@ -113,12 +114,12 @@ def min_column_cycles(dram: Dram) -> int:
 
 
 @njit
-def _min_scan_cycles(tile: Tile, dram: Dram) -> int:
-    """Return a lower bound on the cycles that one scan adds to a stream: those of the columns that its bytes fill."""
+def _min_scan_columns(tile: Tile, dram: Dram) -> int:
+    """Return the fewest columns of one scan: those that its bytes fill."""
     size = product(tile.window) * tile.width if tile.mode == WINDOW else 0
     for segment in range(len(tile.segments) if tile.mode != WINDOW else 0):
         size += tile.segments[segment, 1]
-    return int(-(-size // dram.column_bytes)) * min_column_cycles(dram)
+    return int(-(-size // dram.column_bytes))
 
 
 @njit
@@ -271,12 +272,14 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
     scans, kept, recurrences = _recurrences(loops, steps, tile, dram)
     snapshots = np.zeros((loops.shape[0], kept + 1, ROWS + dram.banks), np.int64)
     patterns, visits, listed = np.zeros((scan_patterns(tile, dram), 2), np.int64), np.empty((64, 2), np.int64), 0
-    sweeps, scan_cycles = new_sweeps(loops, steps, len(patterns), tile, dram), _min_scan_cycles(tile, dram)
+    sweeps, scan_columns = new_sweeps(loops, steps, len(patterns), tile, dram), _min_scan_columns(tile, dram)
+    scan_cycles, fewest = scan_columns * min_column_cycles(dram), least_activations(loops, steps, tile, dram)
+    least = least_cycles(scans * scan_columns, fewest, dram)
     state[QUICKEST], first_cycles, before_last, moved, last = INFINITE_CYCLES, 0, 0, 0, -1
     while (
         not stop[0]
-        and state[ACTIVATIONS] <= limit.activations
-        and _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram) <= limit.cycles
+        and max(fewest, state[ACTIVATIONS]) <= limit.activations
+        and max(least, _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram)) <= limit.cycles
     ):
         row, which = scan_pattern(at, tile, dram)
         if moved < sweeps.outer and state[TAKEN] >= 2:
@@ -316,7 +319,7 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
         again, step = (recurrences[moved, 0], recurrences[moved, 1]), steps[moved]
         skip_recurrence(index, at, moved, state, rows, moving, snapshots[moved], loops, step, again, demand)
     steady = state[OVERLAPPED] * max(0, state[QUICKEST] - demand.cycles) if state[OVERLAPPED] else 0
-    total = max(cycles_so_far(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
+    total = max(least, cycles_so_far(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
     closed = state[CYCLES] + (period(state[RUN], dram) if state[RUN] else 0)
-    counted = (state[COLUMNS], state[ACTIVATIONS], total)
+    counted = (state[COLUMNS], max(fewest, state[ACTIVATIONS]), total)
     return (*counted, first_cycles, total - before_last, state[STALLED], steady, state[SECOND], closed)
