@@ -17,7 +17,6 @@ import numpy as np
 
 from tables.bounds.array_work import min_visits, min_work, move_cycles, port_cycles, work_cycles
 from tables.bounds.layer import (
-    CLASS_OF,
     END,
     ENERGY,
     INFINITE_COST,
@@ -27,7 +26,9 @@ from tables.bounds.layer import (
     TOGETHER,
     Record,
 )
+from tables.bounds.link_waits import link_cycles
 from tables.bounds.outer_state import NONE_FREE, DramLoopBounds, Floats
+from tables.bounds.tile_passes import residence
 from tables.bounds.tile_streams import ALL_FREE, NOT_STORABLE, link_share, take_streams
 from tables.jit import njit
 from tables.nest import I, Ints, O, W
@@ -76,9 +77,10 @@ TILE_STATE = np.dtype([
     ("place", np.int64), ("box", np.int64, 3), ("size", np.int64, 3), ("moved", np.int64, 3),
     ("can_store", np.int64, (3, 4)),
     # Each tensor by itself, [tensor, free, buffers]: `usage` of each resource; `scans` and `stream_cycles`; `rows` and
-    # `column_cycles` of the stream per layout. `residence` [tensor, buffers]: steps for which a tile is in use.
+    # `column_cycles` of the stream per layout. `residence` [tensor, free, buffers]: steps for which a tile is in use,
+    # or cycles by which the stream is longer than `stream_cycles`, or both.
     ("usage", np.int64, (3, 4, 4, RESOURCES)), ("scans", np.int64, (3, 4, 4)), ("stream_cycles", np.int64, (3, 4, 4)),
-    ("rows", np.int64, (3, 4, 4, 2)), ("column_cycles", np.int64, (3, 4, 4, 2)), ("residence", np.int64, (3, 4)),
+    ("rows", np.int64, (3, 4, 4, 2)), ("column_cycles", np.int64, (3, 4, 4, 2)), ("residence", np.int64, (3, 4, 4)),
     # `stored_sets`: sets of tensors in the buffers that fit, bit t for the global buffer, bit 3 + t for the row buffer.
     # Of the set and the innermost classes at hand, per tensor: `buffers`, `free` and cycles of the `streams`.
     ("stored_sets", np.int64, 64), ("buffers", np.int64, 3), ("free", np.int64, 3), ("streams", np.int64, 3),
@@ -184,12 +186,9 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
     pipeline, steps, spare_fj = layer.dram[4], left[0] * left[1] * left[2] * left[3], _energy_left(x, objective)
     buffers, free, bound = x.buffers, x.free, INFINITE_COST
     for t in range(3):
-        tiles = 1
-        for d in range(8):
-            if CLASS_OF[d] != t:
-                tiles *= layer.bounds[d] // x.extents[d]
-        # The most fetches give the shortest residence, so this holds however many loops are free.
-        x.residence[t, 2] = 0 if x.open_dims else steps // (tiles * x.class_loops_outside[t])
+        for k in (0, 2):
+            for f in range(4):
+                x.residence[t, f, k] = residence(x, layer, t, k, f, steps)
     for stored in x.stored_sets[:few]:
         for t in range(3):
             buffers[t] = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
@@ -219,7 +218,7 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
 def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     """Return a lower bound on the cycles of what cannot overlap: the terms of `cpsat_pim.mapper.model.latency`."""
     column, first_load, in_pe, buffers, free = layer.dram[0], layer.dram[3], x.in_pe, x.buffers, x.free
-    start, end, outputs = 0, column, x.streams[O]
+    start, end, outputs, first_i, first_w = 0, column, x.streams[O], 0, 0
     for t in range(3):
         is_held = in_pe[t] or buffers[t]
         edge = first_load if t != O and is_held else 0
@@ -228,12 +227,15 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
             edge = max(edge, min(box[END], box[LAYOUT + END]))
         if t == O:
             end = max(end, edge)
+        elif t == I:
+            first_i = edge
         else:
-            start = start + edge if layer.is_linked[I] and layer.is_linked[W] else max(start, edge)
-    residence, streams_of_link = steps, 0
+            first_w = edge
+    start = first_i + first_w if layer.is_linked[I] and layer.is_linked[W] else max(first_i, first_w)
+    in_use, streams_of_link = steps, 0
     for t in range(3):
         if layer.is_linked[t]:
-            residence = min(residence, x.residence[t, buffers[t]])
+            in_use = min(in_use, x.residence[t, free[t], buffers[t]])
             streams_of_link += link_share(layer, t, x.streams[t])
     visits = min_visits(x, O, free[O])
     fetches = (1 if free[O] & 1 else x.class_loops_outside[O]) if buffers[O] else visits
@@ -242,12 +244,15 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
         work += move_cycles(layer, 2, fetches - 1)
     if fetches > 1 and not buffers[O] & 1 and (buffers[O] or in_pe[O]):
         # Partial sums return, and the array waits for them. Two slots hide one write-out of each tile behind a tile's
-        # share of the work.
-        last = max(end, outputs - (work // fetches if layer.is_double[min(1, buffers[O])] else 0))
-    busy = max(start + work + last, start + outputs + x.residence[O, buffers[O]], streams_of_link + residence)
+        # share of the work. Besides that and the last one, 2 X - 2 of 2 X - 1 equal scans of each tile are awaited.
+        taken = x.column_cycles[O, free[O], buffers[O]]
+        columns = max(0, min(taken[0], taken[1]) - max(0, layer.dram[2]))
+        awaited = columns * (2 * fetches - 2) // (2 * fetches - 1)
+        last = max(end + awaited, outputs - (work // fetches if layer.is_double[min(1, buffers[O])] else 0))
+    busy = max(start + work + last, start + outputs + x.residence[O, free[O], buffers[O]], streams_of_link + in_use)
     for t in (I, W):
         before = 0 if in_pe[t] or buffers[t] else start
-        busy = max(busy, before + x.streams[t] + x.residence[t, buffers[t]] + end)
+        busy = max(busy, before + x.streams[t] + x.residence[t, free[t], buffers[t]] + end)
     for f in range(1, layer.resources):
         load, largest = 0, 0
         for t in range(3):
@@ -255,6 +260,7 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
             load, largest = load + one, max(largest, one)
         port = port_cycles(layer.rates[f], max(load, largest * layer.rates[f, 2]), x.class_pes)
         busy = max(busy, start + port + end)
+    busy = max(busy, link_cycles(x, layer, steps, first_i, first_w, end))
     return int(max(busy, _exposed_cycles(x, layer, steps)))
 
 

@@ -51,11 +51,14 @@ def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
             if (k == 2 and x.open_dims) or (not k and in_pe and not x.is_inner_set):
                 is_box, moved, times = False, x.moved[t] if k else layer.needed[t], fetches if k else visits
                 scans = _scans_of(x, t, k, times)
-                columns = max(columns, -(-moved * scans * layer.widths[t, 3] // column_bytes))
+                width = layer.widths[t, 0 if t == O and times > 1 else 3]
+                columns = max(columns, -(-moved * scans * width // column_bytes))
             elif not k:
                 b, times = x.pe_box[t], visits if in_pe else x.class_loops_left[t]
                 if not in_pe:  # each scan takes a column
                     columns = max(columns, x.scans[t, free, k] * (1 + (t == O and x.has_copies)))
+            if is_box and t == O and times > 1 and (k or in_pe):
+                columns = max(columns, -(-layer.needed[O] * (2 * times - 1) * layer.widths[O, 0] // column_bytes))
             for layout in range(2):
                 rows, taken = layer.min_rows[t], columns
                 if is_box:

@@ -20,11 +20,13 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import BANKS, Mapping
+from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from tables.bounds.layer import CLASS_OF, INFINITE_COST
 from tables.bounds.outer_state import CASES, NONE_FREE
+from tables.dram import row_miss
 from tests.cross.test_bounds import MACHINES, draw_mapping, in_turns, restriction_of
 from tests.cross.test_groups import nest
 from tests.cross.test_solver_against_enumeration import machine, with_dram
@@ -136,6 +138,19 @@ def test_tiles_cost_no_less_than_their_bound(name: str, machine: str, kind: str)
         assert bound_of(layer, arch, objective, mapping, value) <= value
 
 
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("machine", [name for name, arch in ALL_MACHINES.items() if arch.shared_data_bus])
+def test_tiles_over_a_bus_cost_no_less_than_their_bound(name: str, machine: str) -> None:
+    """Of mappings whose tensors are all stored on chip, so that loads wait for each other (docs/solver.md, B21)."""
+    layer, arch, rng = LAYERS[name], ALL_MACHINES[machine], random.Random(f"{name} {machine}")
+    for _ in range(DRAWN):
+        drawn = draw_mapping(layer, arch, rng)
+        mapping = attrs.evolve(drawn, stored=[drawn.stored[0], [True] * 3, [False] * 3], block_h=0, block_w=0)
+        if not check_mapping(layer, arch, mapping):
+            cycles = predict(layer, arch, mapping).figures.latency_cycles
+            assert bound_of(layer, arch, Objective.named("latency"), mapping, cycles) <= cycles
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
 def test_waits_for_partial_sums_are_not_added_to_streams_of_operands(objective: Objective) -> None:
     """Weights that take most of the time while outputs return once from DRAM: both waits may coincide, by the formula.
@@ -149,6 +164,21 @@ def test_waits_for_partial_sums_are_not_added_to_streams_of_operands(objective: 
     figures = predict(layer, arch, mapping).figures
     value = objective.value(figures.latency_cycles, figures.energy_fj)
     assert bound_of(layer, arch, objective, mapping, value) <= value
+
+
+def test_work_on_one_tile_hides_the_load_of_weights_behind_it() -> None:
+    """Two tiles of weights, each used by 16 tiles of inputs, of two columns, and of outputs, of one. The second one's
+    load is hidden by the work on one of these 32, less their own loads, each of which opens a row; the first one's not
+    at all, nor the first row and two columns of inputs.
+    """
+    layer, arch = ConvWorkload(P=16, C=64, K=64), ALL_MACHINES["one bank on a bus"]
+    drawn, width = nest(("", "C8 K16", "", "K2 P16"), ("", "IWO", ""), h="C8"), [2 if d is Dim.K else 1 for d in Dim]
+    mapping = attrs.evolve(drawn, spatial=(drawn.spatial[0], width, [1] * 8), banks=BANKS["IWO"], layout=(1, 1, 1))
+    figures, dram, steps = predict(layer, arch, mapping).figures, to_machine(arch).dram, 16 * 8 * 32
+    bound = bound_of(layer, arch, Objective.named("latency"), mapping, figures.latency_cycles)
+    loads, hidden = dram.tCCD * figures.column_accesses[Tensor.W], steps // 32 - 3 * dram.tCCD - 2 * row_miss(dram)
+    assert hidden > 0
+    assert steps + loads - hidden + dram.tRCD <= bound <= figures.latency_cycles
 
 
 @pytest.mark.parametrize(

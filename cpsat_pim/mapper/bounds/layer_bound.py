@@ -67,25 +67,33 @@ def tile_lower_bound(
     """
     layer, arch = in_whole_units(layer, arch)
     few = parameters.layer_bound_tiles
-    parameters = evolve(parameters, bound_tiles=few, bound_tiles_latency=few)
-    tables, bounds = build_tables(layer, arch), []
+    parameters = evolve(parameters, bound_tiles=few, bound_tiles_latency=few, busy_tiles=0.0)
+    tables, spaces = build_tables(layer, arch), []
     for restriction in restrictions(layer, arch, FREE, NO_LIMIT):
         spatial = SpatialBounds(layer, arch, objective, restriction)
         if restriction.subspace is not Subspace.SPLIT and spatial.lower_bound is not None:
             tiles = TileBounds(spatial, tables, parameters=parameters)
             tiles.is_enabled = True
-            bounds.append(_raised_by(tiles, spatial.lower_bound))
-    return min(bounds, default=None)
+            spaces.append((tiles, spatial.lower_bound))
+    return _least_raised(spaces, parameters) if spaces else None
 
 
-def _raised_by(tiles: TileBounds, bound: int) -> int:
-    """Return a bound raised by tiles, for one trial bound after the other until some tile costs no more."""
-    trials = [bound + math.ceil(step * bound) for step in tiles.parameters.tile_steps]
-    for trial in trials:
-        least = tiles.lower_bound(trial)
-        if least is None:
+def _least_raised(spaces: Sequence[tuple[TileBounds, int]], parameters: SearchParameters) -> int:
+    """Return the least of some spaces' bounds, each raised by its tiles, for one trial bound after the other until some
+    tile of some space costs no more. No space is searched beyond what a tile of another one costs.
+    """
+    bounds = dict(spaces)
+    first, least, willing = min(bounds.values()), math.inf, sorted(bounds, key=lambda tiles: bounds[tiles])
+    for step in parameters.tile_steps:
+        trial = first + math.ceil(step * first)
+        for tiles in [tiles for tiles in willing if bounds[tiles] < min(least, trial)]:
+            found = tiles.lower_bound(trial if trial < least else int(least) - 1)
+            if found is None:
+                willing.remove(tiles)  # too many tiles
+            else:
+                bounds[tiles] = max(bounds[tiles], found)
+            if found is None or found <= trial:
+                least = min(least, bounds[tiles])
+        if least <= trial:
             break
-        bound = max(bound, least)
-        if bound <= trial:
-            break
-    return bound
+    return min(bounds.values())
