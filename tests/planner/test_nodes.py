@@ -45,6 +45,15 @@ def test_tied_problem_costs_what_a_solve_of_its_own_says(costs):
     assert costs.cost(FREE).value == optimum().cost <= found.value
 
 
+def test_nothing_is_solved_that_its_bound_shows_to_be_of_no_use():
+    """Neither the problem nor that with free layouts, which has the same bound."""
+    costs = NodeCosts(ARCH, LATENCY)
+    bound = costs.refine(TIED).least
+    costs.solve_all([TIED], useful={TIED: bound})
+    assert costs.solves == 0
+    assert costs.cost(FREE).least == costs.cost(TIED).least == bound
+
+
 def test_bounds_of_tiles_leave_solves_their_time(monkeypatch):
     """They may take longer than the time that a search has left: of 39 s the first one takes more than a quarter."""
     layers, begin, counted = [ConvWorkload(C=4, K=K) for K in (2, 4, 8)], time.monotonic(), []

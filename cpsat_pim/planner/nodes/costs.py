@@ -41,8 +41,7 @@ _ENERGY = Objective.named("energy")
 class NodeCosts:
     """Costs of node problems on one machine for one objective; what is solved is kept in a file, if there is one.
 
-    `solves`: problems given to the mapper. `reused`: taken from the file. `transferred`: proven by the mapping of
-    another one.
+    `solves`: problems given to the mapper. `reused`: taken from the file. `transferred`: proven by another's mapping.
     """
 
     def __init__(
@@ -162,6 +161,8 @@ class NodeCosts:
         bounds_until = now + _BOUNDS_SHARE * (until - now)
         for problem in problems:
             known = self.refine(problem) if time.monotonic() < bounds_until else self.cost(problem)
+            if known is not None and known.is_refined:
+                self.refine(problem.relaxation)  # of the same bound
             if known is not None and not known.is_proven:
                 below[problem] = self._useful_below(known, slack, (useful or {}).get(problem, HIGHEST))
         relaxed = {problem.relaxation: below[problem] for problem in sorted(below, key=lambda p: below[p])}
@@ -240,10 +241,9 @@ class NodeCosts:
             # No bound is left where nothing that costs less than `below` is left.
             least = below if solved.lower_bound is None else min(solved.lower_bound, below)
             self._keep(problem, evolve(known, least=max(known.least, least), seconds=seconds))
-        elif solved.lower_bound is None:
-            self._keep(problem, None)
         else:
-            self._keep(problem, evolve(known, least=max(known.least, solved.lower_bound), seconds=seconds))
+            bound = None if solved.lower_bound is None else max(known.least, solved.lower_bound)
+            self._keep(problem, None if bound is None else evolve(known, least=bound, seconds=seconds))
 
     def _solved(self, problem: NodeProblem, known: NodeCost, mapping: Mapping, least: int) -> NodeCost:
         figures = predict(program_of(problem.layer, mapping), self.arch, mapping).figures
