@@ -7,6 +7,7 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from cpsat_pim.base.validate import as_tuple
+from cpsat_pim.importers.channel_maps import Map, shared_axes, taken
 from cpsat_pim.importers.layers import Layers, Widths
 from cpsat_pim.importers.origin import FED, Pair, Parts
 from cpsat_pim.importers.products import (
@@ -21,15 +22,25 @@ from cpsat_pim.importers.products import (
     transposed_convolution,
 )
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import InputSize
+from cpsat_pim.workload.joins import InputSize, Range
 
 
 @frozen
 class Operand:
-    """A tensor as operand of a product."""
+    """A tensor as operand of a product. `order`: which channel each element is, if it is known."""
 
     shape: Shape = field(converter=as_tuple)
     parts: Parts
+    order: Map | None = field(default=None, eq=False)
+
+    def transposed(self) -> "Operand":
+        """Return the transposed matrix."""
+        order = self.order.swapaxes(-1, -2) if self.order is not None and self.order.ndim > 1 else None
+        return Operand(transposed(self.shape), self.parts, order)
+
+    def reshaped(self, shape: Shape) -> "Operand":
+        """Return the tensor with other sizes."""
+        return Operand(shape, self.parts, None if self.order is None else self.order.reshape(shape))
 
 
 class NetworkBuilder(Layers):
@@ -49,7 +60,8 @@ class NetworkBuilder(Layers):
             size = _columns_rows(data.shape[2:], 1)
         if data.parts == FED and size is not None:
             self._inputs.add(InputSize(N=data.shape[0], C=data.shape[1], W=size[0], H=size[1]))
-        return self._layer(name, shape, data.parts, weight.parts, front=front, size=size)
+        channels = taken(data.order, [1], self.channels(data.parts), groups == 1)
+        return self._layer(name, shape, data.parts, weight.parts, front=front, size=size, channels=channels)
 
     def transposed_convolution(
         self, name: str, data: Operand, weight: Operand, out: Shape, groups: int, stride: Sequence[int],
@@ -77,9 +89,29 @@ class NetworkBuilder(Layers):
         """
         own: Widths = {} if weight_bytes is None else {"weight": weight_bytes}
         if not left.parts and right.parts:
-            left, right = (Operand(transposed(operand.shape), operand.parts) for operand in (right, left))
+            left, right = right.transposed(), left.transposed()
         shape = self._of_all_elements(left, right) or matrix_product(left.shape, right.shape)
-        return self._layer(name, shape, left.parts, right.parts, own=own, weight_rows=rows)
+        is_product = bool(right.parts) and bool(left.parts)
+        return self._layer(
+            name,
+            shape,
+            left.parts,
+            right.parts,
+            own=own,
+            weight_rows=rows,
+            channels=self._taken(left, shared_axes(left.shape, right.shape), -1, not is_product),
+            weight_channels=self._taken_as_weights(left, right) if is_product else None,
+        )
+
+    def _taken(self, operand: Operand, groups: Sequence[int], axis: int, is_free: bool) -> tuple[Range, ...] | None:
+        """Return the channels that a product takes of an operand along axes that are its groups, and one more."""
+        return taken(operand.order, [*groups, axis], self.channels(operand.parts), is_free)
+
+    def _taken_as_weights(self, left: Operand, right: Operand) -> tuple[Range, ...] | None:
+        """Return the same of activations that are W: one of the two last axes is channels, the other one rows."""
+        groups = shared_axes(left.shape, right.shape)
+        along = (self._taken(right, groups, axis, is_free=False) for axis in (-1, -2))
+        return next((channels for channels in along if channels is not None), None)
 
     def _of_all_elements(self, left: Operand, right: Operand) -> ConvWorkload | None:
         """Return the convolution that a product with constants is if each row has all elements of a tensor with more
@@ -176,9 +208,9 @@ class NetworkBuilder(Layers):
         shared = key.shape[-3]
         if heads % shared:
             raise Unmappable(f"{heads} query heads on {shared} others")
-        query = Operand((*batch, shared, heads // shared, rows, channels), query.parts)
-        key, value = (Operand((*o.shape[:-2], 1, *o.shape[-2:]), o.parts) for o in (key, value))
-        scores = self.matmul(f"{name}.scores", query, Operand(transposed(key.shape), key.parts), rows="K")
+        query = query.reshaped((*batch, shared, heads // shared, rows, channels))
+        key, value = (o.reshaped((*o.shape[:-2], 1, *o.shape[-2:])) for o in (key, value))
+        scores = self.matmul(f"{name}.scores", query, key.transposed(), rows="K")
         shape = (*batch, shared, heads // shared, rows, value.shape[-2])
         return self.matmul(f"{name}.context", Operand(shape, self.merge(scores, *others)), value, rows="C")
 

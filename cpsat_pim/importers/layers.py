@@ -20,7 +20,7 @@ from cpsat_pim.importers.between import Reads, pool_outputs, stated_between
 from cpsat_pim.importers.origin import Pair, Part, Parts, Source, each_source
 from cpsat_pim.importers.progress import Progress, SkippedOperator
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import InputSize, Pool
+from cpsat_pim.workload.joins import InputSize, Pool, Range
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 Widths = dict[str, int | Fraction]
@@ -87,7 +87,11 @@ class Layers:
         """Return the parts of a reduction to so many elements: pooled, if these are one for each sample and channel."""
         size, shapes = self._size(parts), [self._shape_of(part[0].layer) for part in parts]
         whole = sum(shape.N * shape.G * shape.K for shape in shapes if shape is not None)
-        if size is None or left != whole:
+        if size is None:
+            return parts
+        if left == self.channels(parts) and whole > left:  # rows, or tokens, are counted as samples
+            size = (size[0], size[1] * whole // left)
+        elif left != whole:
             return parts
         return self.pooled(parts, Pool(window=size, size=(1, 1)))
 
@@ -162,8 +166,11 @@ class Layers:
         front: Pair | None = None,
         size: Pair | None = None,
         weight_rows: str | None = None,
+        channels: tuple[Range, ...] | None = None,
+        weight_channels: tuple[Range, ...] | None = None,
     ) -> Parts:
         """Add a layer, with its `own` widths, zeros (left, top) in `front` of its data, and the `size` of these.
+        `channels`, `weight_channels`: those that it takes of its data and weights, if not all.
 
         Where C and K are equal, the rows of activations that are W might be either: `weight_rows` tells. A product of
         constants is not a layer: it is computed beforehand.
@@ -184,6 +191,8 @@ class Layers:
             weights=not weight,
             bytes=own or {},
             weight_rows=weight_rows if weight and shape.C == shape.K else None,
+            channels=channels,
+            weight_channels=weight_channels,
             **stated_between(shape, data, self._size(data) or size, front),
         )
         self._layers.append(node)
@@ -199,6 +208,11 @@ class Layers:
             return source.pool.size
         shape = self._shape_of(source.layer)
         return None if shape is None else (shape.P, shape.Q)
+
+    def channels(self, parts: Parts) -> int | None:
+        """Return the channels of a tensor with all of its parts side by side; None of the network's input."""
+        shapes = [self._shape_of(self._end(part).layer) for part in parts]
+        return None if None in shapes else sum(shape.G * shape.K for shape in shapes if shape is not None)
 
     def _shape_of(self, name: str) -> ConvWorkload | None:
         """Return a layer's shape; None for the network's input."""
@@ -217,10 +231,13 @@ class Layers:
         return None
 
     def _after(self, *operands: Parts) -> tuple[str, ...]:
-        """Return the layers that the new layer comes after: the ends of I's parts, then those of W's."""
-        parts = [part for operand in operands for part in operand]
-        ends = [self._end(part) for part in parts]
-        return _unique(source.layer for source in [*ends, *(source for part in parts for source in part)])
+        """Return the layers that the new layer comes after: the ends of I's parts, those of W's, then all others. A
+        layer that makes both, such as queries and keys, is there twice.
+        """
+        ends = [_unique(self._end(part).layer for part in parts) for parts in operands]
+        others = _unique(source.layer for parts in operands for part in parts for source in part)
+        named = [name for some in ends for name in some]
+        return (*named, *(name for name in others if name not in named))
 
     def _end(self, part: Part) -> Source:
         """Return the layer of a sum that ends the longest path; none whose elements are spread over the others."""

@@ -17,6 +17,7 @@ from cpsat_pim.importers.onnx_call import kind_of
 from cpsat_pim.importers.onnx_control import CONTROL
 from cpsat_pim.importers.onnx_functions import body_of
 from cpsat_pim.importers.onnx_operators import JOINING, PASSING, SUMS, WITHOUT_DATA
+from cpsat_pim.importers.onnx_order import result_maps
 from cpsat_pim.importers.onnx_pooling import pass_on
 from cpsat_pim.importers.onnx_products import PRODUCTS, Product, product_sum
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, is_scalar, open_dims
@@ -146,6 +147,7 @@ class _Trace:
             if kind is not None:
                 parts = self._result(kind, node)
                 tensors.parts |= dict.fromkeys(filter(None, node.output), parts)
+                tensors.maps |= zip(node.output, result_maps(tensors, node, tensors.shapes.call(node)), strict=True)
         except _Inner:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a malformed node can cause

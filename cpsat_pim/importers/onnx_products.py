@@ -11,6 +11,7 @@ from attrs import field, frozen
 from onnx import TensorProto
 
 from cpsat_pim.importers.builder import Operand
+from cpsat_pim.importers.channel_maps import Map
 from cpsat_pim.importers.onnx_attention import FORMS, attended, check_heads
 from cpsat_pim.importers.onnx_call import VENDOR, Call, kind_of
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
@@ -18,7 +19,7 @@ from cpsat_pim.importers.onnx_pooling import front_padding
 from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, factors, is_channels_last
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name
 from cpsat_pim.importers.origin import Parts
-from cpsat_pim.importers.products import Shape, Unmappable, sources
+from cpsat_pim.importers.products import Shape, Unmappable, sources, transposed
 
 
 @frozen
@@ -39,12 +40,21 @@ class Product:
 
     def operand(self, index: int, shape: Shape | None = None) -> Operand:
         """Return an input, if need be with other sizes than it has in the file."""
-        return Operand(self.call.shape(index) if shape is None else shape, self.tensors.origin(self.node.input[index]))
+        name = self.node.input[index]
+        own, order = self.call.shape(index), self.tensors.maps.get(name)
+        return Operand(own if shape is None else shape, self.tensors.origin(name), _ordered(order, own, shape))
 
     def others(self, *positions: int) -> Parts:
         """Return the parts of all inputs but those at some positions: biases, masks, scales."""
         taken = {self.node.input[index] for index in positions}
         return self.tensors.origins(name for name in self.node.input if name not in taken)
+
+
+def _ordered(order: Map | None, own: Shape, shape: Shape | None) -> Map | None:
+    """Return the order of channels of a tensor that is read with other sizes: none but for a transposed matrix."""
+    if order is None or shape is None or own == shape:
+        return order
+    return order.swapaxes(-1, -2) if transposed(own) == shape else None
 
 
 Build = Callable[[Product], Parts]

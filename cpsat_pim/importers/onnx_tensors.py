@@ -6,6 +6,7 @@ import onnx
 from attrs import frozen
 
 from cpsat_pim.importers.builder import NetworkBuilder, Operand
+from cpsat_pim.importers.channel_maps import Map
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, subgraphs
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.progress import Progress
@@ -22,13 +23,14 @@ class Checkpoint:
 class Tensors:
     """Shapes, values and parts of tensors by name, and the builder that the layers are added to.
 
-    `writers` are the operators by the tensors that they write.
+    `maps`: which channel each element is, where that is known. `writers`: the operators by the tensors that they write.
     """
 
     def __init__(self, shapes: OnnxShapes, builder: NetworkBuilder) -> None:
         self.shapes = shapes
         self.builder = builder
         self.parts: dict[str, Parts] = {}
+        self.maps: dict[str, Map | None] = {}
         self.writers: dict[str, onnx.NodeProto] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -41,7 +43,7 @@ class Tensors:
         Raises:
             Unmappable: its sizes are unknown.
         """
-        return Operand(self.shapes.shape(name), self.origin(name))
+        return Operand(self.shapes.shape(name), self.origin(name), self.maps.get(name))
 
     def origin(self, name: str) -> Parts:
         """Return the parts of a tensor; none of a constant, or of an input that is left out."""
@@ -64,6 +66,7 @@ class Tensors:
         """Define a tensor as another name of one."""
         self.shapes.copy(source, name)
         self.parts[name] = self.origin(source)
+        self.maps[name] = self.maps.get(source)
 
 
 def reads(node: onnx.NodeProto) -> list[str]:

@@ -12,7 +12,7 @@ from torch.fx import Node
 from cpsat_pim.importers.binding import check_bound
 from cpsat_pim.importers.builder import NetworkBuilder, Operand
 from cpsat_pim.importers.origin import FED, Parts
-from cpsat_pim.importers.products import Shape, Unmappable, sources, transposed
+from cpsat_pim.importers.products import Shape, Unmappable, sources
 from cpsat_pim.importers.torch_bodies import SLICING, Body, SlicedBody, branches, loop_body, sliced_body
 from cpsat_pim.importers.torch_kinds import (
     CONVOLUTIONS,
@@ -28,6 +28,7 @@ from cpsat_pim.importers.torch_kinds import (
     WITHOUT_DATA,
 )
 from cpsat_pim.importers.torch_nodes import arguments_of, factors_of, for_each, holds_tensors, origin_of
+from cpsat_pim.importers.torch_order import Order
 from cpsat_pim.importers.torch_pooling import front_padding, pass_on
 from cpsat_pim.importers.torch_recurrent import RECURRENT, recurrent_layers
 
@@ -44,6 +45,8 @@ class Trace:
         check_bound(bind, *symbols.values())
         self._bound = {symbol: bind[name] for symbol, names in symbols.items() for name in names if name in bind}
         self._parts: dict[Node, Parts] = {}
+        self._maps: dict[Node, Any] = {}
+        self._order = Order(self._parts, self._maps, self._shape, builder.channels)
 
     def follow(self, node: Node) -> None:
         """Process one node.
@@ -53,6 +56,7 @@ class Trace:
         """
         try:
             self._parts[node] = self._result(node)
+            self._maps[node] = self._order.of(node)
         except ValueError as error:
             raise ValueError(f"{node.name}: {error}") from error
 
@@ -164,7 +168,7 @@ class Trace:
         left, right = (given[name] for name in OPERANDS[kind])
         weight = self._operand(right)
         if kind in TRANSPOSED:
-            weight = Operand(transposed(weight.shape), weight.parts)
+            weight = weight.transposed()
         result = self._builder.matmul(self._name(node, kind, left, right), self._operand(left), weight)
         return self._with_others(result, node, left, right)
 
@@ -191,7 +195,7 @@ class Trace:
         tensors = [given[name] for name in ("query", "key", "value")]
         query, key, value = (self._operand(tensor) for tensor in tensors)
         if len(query.shape) == 2:
-            query, key, value = (Operand((1, *operand.shape), operand.parts) for operand in (query, key, value))
+            query, key, value = (operand.reshaped((1, *operand.shape)) for operand in (query, key, value))
         masks = [self._parts[other] for other in node.all_input_nodes if other not in tensors]
         return self._builder.attention(self._path(node) or node.name, query, key, value, *masks)
 
@@ -284,7 +288,7 @@ class Trace:
         return self._builder.merge(result, *(self._parts[o] for o in node.all_input_nodes if o not in operands))
 
     def _operand(self, node: Node) -> Operand:
-        return Operand(self._shape(node), self._parts[node])
+        return Operand(self._shape(node), self._parts[node], self._maps.get(node))
 
     # Names
 

@@ -12,6 +12,9 @@ from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import ADD, Pool, Range
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
+#: Lines of problems that are told at once: most follow from the first.
+MOST_PROBLEMS = 5
+
 
 @frozen(kw_only=True)
 class Stack:
@@ -118,7 +121,9 @@ def build_graph(network: Network, batch: int = 1) -> Graph:
     """
     builder = _Builder(network, batch)
     if problems := list(builder.problems()):
-        raise ValueError("\n".join(f"{network.name}: {problem}" for problem in problems))
+        told, rest = problems[:MOST_PROBLEMS], len(problems) - MOST_PROBLEMS
+        lines = [*told, f"{rest} problems more"] if rest > 0 else told
+        raise ValueError("\n".join(f"{network.name}: {line}" for line in lines))
     return builder.build()
 
 

@@ -9,7 +9,10 @@ behind makes the newest of these rows only: the others are in the cache, which l
 operand is planned like weights: it stays where it is read, and takes its room there (docs/array.md, section 2).
 
 Image patches become tokens: a filter that tiles the network's input, and whose output is read as one row of tokens, is
-planned as the product that it is.
+planned as the product that it is. Constant tokens in front count as patches of zeros.
+
+Products of rows with weights compute each position by itself, so those whose samples, rows and columns are counted
+otherwise than those of what they read are planned as these are (`cpsat_pim.planner.positions`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +20,7 @@ from itertools import groupby
 
 from attrs import evolve
 
+from cpsat_pim.planner.positions import with_positions
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 
@@ -26,7 +30,7 @@ def written_out(network: Network) -> Network:
     Raises:
         ValueError: it is not clear which tensor a later run of a block reads.
     """
-    network = _with_tokens(network)
+    network = _with_tokens(with_positions(network))
     if all(node.count == 1 for node in network.layers):
         return evolve(network, layers=_with_caches(network.layers))
     layers: list[NetworkNode] = []
@@ -115,8 +119,10 @@ def _with_tokens(network: Network) -> Network:
         if _is_patches(node) and readers and all(_reads_rows(one, node) for one in readers):
             layer = node.workload
             tokens, channels = layer.P * layer.Q, layer.C * layer.R * layer.S
-            row = evolve(layer, P=tokens, Q=1, C=channels, R=1, S=1, stride=(1, 1))
-            layers = [*network.layers[:at], evolve(node, workload=row), *network.layers[at + 1 :]]
+            constants = 0 if any(one.pad for one in readers) else max(one.workload.P for one in readers) - tokens
+            row = evolve(layer, P=constants + tokens, Q=1, C=channels, R=1, S=1, stride=(1, 1))
+            made = evolve(node, workload=row, pad=(constants, 0) if constants else node.pad)
+            layers = [*network.layers[:at], made, *network.layers[at + 1 :]]
             size = network.input and evolve(network.input, C=channels, H=1, W=tokens)
             return evolve(network, layers=layers, input=size)
     return network

@@ -4,6 +4,7 @@ The expected fields are those that `docs/array.md`, section 2, gives these netwo
 takes: tensors and layers fit together.
 """
 
+import onnx
 import pytest
 
 from cpsat_pim.planner.graph import build_graph
@@ -154,6 +155,82 @@ def test_operands_of_which_only_some_are_pooled_pool_their_outputs(save):
             "a": {},
             "b": {"join": join, "input_pool": whole},
         }
+
+
+@pytest.mark.parametrize("is_split", [True, False])
+def test_queries_keys_and_values_of_one_product_are_channels_of_it(save, is_split):
+    """Two heads of 4 channels: split as thirds (GPT-2), or reshaped to [3, heads, channels] and picked out (ViT)."""
+    if is_split:
+        nodes = [node("Split", "qkv", "q3", axis=2, num_outputs=3)]
+        nodes[0].output[:] = ["q3", "k3", "v3"]
+        for name in "qkv":
+            nodes += [
+                node("Reshape", f"{name}3 heads", f"{name}r"),
+                node("Transpose", f"{name}r", name, perm=[0, 2, 1, 3]),
+            ]
+    else:
+        nodes = [node("Reshape", "qkv thirds", "r"), node("Transpose", "r", "t", perm=[2, 0, 3, 1, 4])]
+        nodes += [node("Gather", f"t i{at}", name, axis=0) for at, name in enumerate("qkv")]
+    file = save(
+        [
+            node("MatMul", "x w", "qkv"),
+            *nodes,
+            node("Transpose", "k", "kt", perm=[0, 1, 3, 2]),
+            node("MatMul", "q kt", "scores"),
+            node("Softmax", "scores", "weights", axis=-1),
+            node("MatMul", "weights v", "context"),
+            node("Transpose", "context", "back", perm=[0, 2, 1, 3]),
+            node("Reshape", "back rows", "flat"),
+            node("MatMul", "flat wo", "out"),
+        ],
+        [value("x", 1, 5, 6)],
+        [
+            *(weight("w", 6, 24), weight("wo", 8, 8), integers("heads", 1, 5, 2, 4), integers("rows", 1, 5, 8)),
+            *(integers("thirds", 1, 5, 3, 2, 4), *(onnx.helper.make_tensor(f"i{at}", 7, [], [at]) for at in range(3))),
+        ],
+    )
+    network = imported(file)
+    assert {one.name: one.after for one in network.layers}["scores"] == ("qkv", "qkv")
+    assert between(network) == {
+        "qkv": {},
+        "scores": {"channels": ((0, 8),), "weight_channels": ((8, 16),)},
+        "context": {"weight_channels": ((16, 24),)},
+        "out": {},
+    }
+
+
+def test_shuffled_and_split_channels_are_those_of_their_layers(save):
+    """ShuffleNetV2: of two interleaved branches of 4 channels, the second half goes on; the first waits for the next
+    concatenation. The order of channels does not matter to a layer with weights and without groups.
+    """
+    split = node("Split", "flat", "first", axis=1, num_outputs=2)
+    split.output[:] = ["first", "second"]
+    file = save(
+        [
+            node("Conv", "x w1", "a"),
+            node("Conv", "x w1", "b"),
+            node("Concat", "a b", "both", axis=1),
+            node("Reshape", "both pairs", "wide"),
+            node("Transpose", "wide", "turned", perm=[0, 2, 1, 3, 4]),
+            node("Reshape", "turned eight", "flat"),
+            split,
+            node("Conv", "second w2", "c"),
+            node("Concat", "first c", "next", axis=1),
+            node("Conv", "next w3", "d"),
+        ],
+        [value("x", 1, 3, 2, 2)],
+        [
+            *(weight("w1", 4, 3, 1, 1), weight("w2", 4, 4, 1, 1), weight("w3", 2, 8, 1, 1)),
+            *(integers("pairs", 1, 2, 4, 2, 2), integers("eight", 1, 8, 2, 2)),
+        ],
+    )
+    # interleaved: a0 b0 a1 b1 a2 b2 a3 b3, so the first half is a0 b0 a1 b1: channels 0, 4, 1, 5 of a and b
+    assert between(imported(file)) == {
+        "a": {},
+        "b": {},
+        "c": {"join": "concat", "channels": ((2, 4), (6, 8))},
+        "d": {"join": "concat", "channels": ((0, 2), (4, 6), (8, 12))},
+    }
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_assorted_operators_have_their_shapes_and_their_graph():
         **layer("einsum", P=22, C=6, K=22, G=2),
         **layer("mv", P=22, C=22),
     }
-    assert [x.after for x in network.layers] == [("input",), ("grouped",), ("up",), ("mix",), ("einsum",)]
+    assert [x.after for x in network.layers] == [("input",), ("grouped",), ("up",), ("mix", "mix"), ("einsum", "einsum")]
     assert [x.weights for x in network.layers] == [True] * 3 + [False] * 2
     assert [x.count for x in network.layers] == [1, 2, 1, 1, 1]  # two phases of the transposed convolution
 
@@ -345,3 +345,14 @@ def test_example_of_the_docs_prints_what_it_says(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["import", "mynet:build", "--bind", "batch=4"]) == 0
     assert capsys.readouterr().out == printed
+
+
+def test_split_and_shuffled_channels_are_those_of_their_layers():
+    """Thirds of one product, head by head; the second half of two interleaved branches, and the first half later."""
+    found = {one.name: one for one in imported("reordered").layers}
+    scores, context = (one for one in found.values() if not one.weights)
+    assert (scores.after, scores.channels, scores.weight_channels) == (("qkv", "qkv"), ((0, 8),), ((8, 16),))
+    assert (context.channels, context.weight_channels) == (None, ((16, 24),))
+    assert found["c"].channels == ((2, 4), (6, 8))
+    assert found["d"].channels == ((0, 2), (4, 6), (8, 12))
+    assert found["out"].channels is None

@@ -402,3 +402,29 @@ def branching() -> tuple[nn.Module, tuple[torch.Tensor]]:
 
 
 not_callable = 3
+
+
+class Reordered(nn.Module):
+    """Queries, keys and values of one product, two heads of 4; and halves of shuffled channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+        self.out = nn.Linear(8, 8)
+        self.a, self.b = (nn.Conv2d(3, 4, 1) for _ in range(2))
+        self.c = nn.Conv2d(4, 4, 1)
+        self.d = nn.Conv2d(8, 2, 1)
+
+    def forward(self, tokens: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The result of each."""
+        query, key, value = self.qkv(tokens).reshape(1, 5, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        context = torch.softmax(query @ key.transpose(-1, -2), -1) @ value
+        both = torch.cat([self.a(image), self.b(image)], 1)
+        first, second = both.view(1, 2, 4, 2, 2).transpose(1, 2).reshape(1, 8, 2, 2).chunk(2, 1)
+        joined = torch.cat([first, self.c(second)], 1)
+        return self.out(context.transpose(1, 2).reshape(1, 5, 8)), self.d(joined)
+
+
+def reordered() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
+    """Attention on five tokens, and convolutions of two by two positions."""
+    return Reordered(), (torch.randn(1, 5, 8), torch.randn(1, 3, 2, 2))

@@ -1,0 +1,124 @@
+"""Which channel of its layers each element of a tensor is: what readers of split or reordered tensors take.
+
+A map is an array of the tensor's shape with the channel of each element, counted over the tensor's parts side by side.
+Axes along which nothing changes take no memory. No map (None) stands for a tensor whose order is not followed: its
+readers are taken to read all channels in order.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpsat_pim.importers.products import Shape
+from cpsat_pim.workload.joins import Range
+
+Map = NDArray[np.int64]
+
+#: Elements of the largest tensor whose order is followed.
+MOST_ELEMENTS = 1 << 24
+
+
+def channels_along(shape: Shape, axis: int) -> Map | None:
+    """Return the map of a tensor whose channels are one of its axes, in order."""
+    if np.prod(shape, dtype=np.float64) > MOST_ELEMENTS:
+        return None
+    sizes = [1] * len(shape)
+    sizes[axis] = shape[axis]
+    return np.broadcast_to(np.arange(shape[axis]).reshape(sizes), shape)
+
+
+def product_channels(left: Shape, right: Shape, out: Shape) -> Map | None:
+    """Return the map of [..., rows, channels] x [..., channels, outputs]: a batch axis of both operands counts
+    channels; None where one of the right operand alone extends the outputs.
+    """
+    if min(len(left), len(right)) < 2 or np.prod(out, dtype=np.float64) > MOST_ELEMENTS:
+        return None
+    index: Map = np.arange(out[-1]).reshape([1] * (len(out) - 1) + [out[-1]])
+    count = out[-1]
+    for axis in range(3, len(out) + 1):
+        ours, theirs = (shape[-axis] if axis <= len(shape) else 1 for shape in (left, right))
+        if theirs > 1 and ours == 1:
+            return None
+        if theirs > 1:
+            own = np.arange(theirs).reshape([theirs] + [1] * (axis - 1))
+            index = index + own * count
+            count *= theirs
+    return np.broadcast_to(index, out)
+
+
+def shared_axes(left: Shape, right: Shape) -> list[int]:
+    """Return the batch axes of both operands of a matrix product, counted from the end, the outermost first."""
+    return [-axis for axis in range(min(len(left), len(right)), 2, -1) if left[-axis] > 1 < right[-axis]]
+
+
+def common_map(maps: Sequence[Map | None], shape: Shape) -> Map | None:
+    """Return the map of an element-wise function of tensors that have data, those of other shapes left out.
+
+    Operands that differ in the order of the same channels, as in rotary embeddings, have the order of the first.
+    """
+    same = [one for one in maps if one is None or one.shape == shape]
+    first = next(iter(same), None)
+    if first is None or any(other is None or not _alike(first, other) for other in same):
+        return None
+    return first
+
+
+def _alike(one: Map, other: Map) -> bool:
+    if one is other or np.array_equal(one, other):
+        return True
+    return np.array_equal(np.sort(one, axis=-1), np.sort(other, axis=-1))
+
+
+def kept_map(own: Map | None, shape: Shape) -> Map | None:
+    """Return the map of a tensor with other sizes along axes that its channels do not depend on."""
+    if own is None or len(own.shape) != len(shape):
+        return None
+    for axis, size in enumerate(shape):
+        if size != own.shape[axis]:
+            if not _is_constant(own, axis):
+                return None
+            own = own.take([0], axis=axis)
+    return np.broadcast_to(own, shape)
+
+
+def side_by_side(maps: Sequence[Map | None], firsts: Sequence[int], axis: int) -> Map | None:
+    """Return the map of concatenated tensors, the channels of each counted from a first one."""
+    known = [one + first for one, first in zip(maps, firsts, strict=True) if one is not None]
+    if len(known) < len(maps):
+        return None
+    return np.concatenate(known, axis=axis)
+
+
+def taken(own: Map | None, axes: Sequence[int], total: int | None, is_free: bool) -> tuple[Range, ...] | None:
+    """Return the channels of a reader whose own channels are some axes, the first outermost; None for all in order.
+
+    Args:
+        own: the map of what it reads.
+        axes: the axes.
+        total: channels of what it reads, None if they are not known.
+        is_free: the order of the reader's channels does not matter: its weights may be in any.
+    """
+    if own is None or total is None:
+        return None
+    others = [axis for axis in range(own.ndim) if axis not in {one % own.ndim for one in axes}]
+    if any(not _is_constant(own, axis) for axis in others):
+        return None
+    index = own.transpose([*others, *(axis % own.ndim for axis in axes)])
+    listed = index.reshape(-1, *index.shape[len(others) :])[0].reshape(-1)
+    distinct = np.unique(listed)
+    if len(distinct) < len(listed) or len(listed) == 0 or distinct[-1] >= total:
+        return None
+    ranges = _ranges(distinct if is_free else listed)
+    return None if ranges == ((0, total),) else ranges
+
+
+def _ranges(listed: Map) -> tuple[Range, ...]:
+    """Return numbers in order as ranges."""
+    starts = np.flatnonzero(np.diff(listed, prepend=listed[0] - 2) != 1)
+    stops = [*starts[1:], len(listed)]
+    return tuple((int(listed[a]), int(listed[b - 1]) + 1) for a, b in zip(starts, stops, strict=True))
+
+
+def _is_constant(own: Map, axis: int) -> bool:
+    return own.shape[axis] == 1 or own.strides[axis] == 0 or bool((own == own.take([0], axis=axis)).all())

@@ -1,0 +1,123 @@
+"""How operators of PyTorch programs reorder channels: the maps of their results (`cpsat_pim.importers.channel_maps`).
+
+Operators that only move elements are executed on the map.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from attrs import frozen
+from torch.fx import Node
+
+from cpsat_pim.importers.channel_maps import (
+    Map,
+    channels_along,
+    common_map,
+    kept_map,
+    product_channels,
+    side_by_side,
+)
+from cpsat_pim.importers.origin import Parts
+from cpsat_pim.importers.products import Shape
+from cpsat_pim.importers.torch_kinds import CONVOLUTIONS, OPERANDS
+from cpsat_pim.importers.torch_nodes import arguments_of
+
+_RESHAPING = ("view", "reshape", "_unsafe_view")
+_NORMALISING = (
+    "_log_softmax", "_native_batch_norm_legit_no_training", "_softmax", "_to_copy", "native_batch_norm",
+    "native_dropout", "native_group_norm", "native_layer_norm",
+)  # fmt: skip
+
+
+@frozen
+class Order:
+    """The parts and the maps of the nodes so far, their sizes, and what counts the channels of parts.
+
+    A node with several results has a list of maps.
+    """
+
+    parts: Mapping[Node, Parts]
+    maps: Mapping[Node, Any]
+    shape: Callable[[Node], Shape]
+    channels: Callable[[Parts], int | None]
+
+    def of(self, node: Node) -> Any:
+        """Return the map of a node's result, or a list of those of its results."""
+        try:
+            return self._of(node)
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):  # not followed
+            return None
+
+    def _of(self, node: Node) -> Any:
+        if node.op != "call_function" or not self.parts[node]:
+            return None
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return self.maps[node.args[0]][node.args[1]] if node.target.__name__ == "getitem" else None
+        kind, value = node.target._schema.name.removeprefix("aten::"), node.meta["val"]
+        first = next(iter(node.all_input_nodes))
+        own = self.maps.get(first)
+        out = self.shape(node)
+        if isinstance(value, list | tuple):
+            return self._moved(node, own) if node.target.is_view else [self._kept(kind, node, own, out)]
+        if kind in CONVOLUTIONS and not arguments_of(node).get("transposed"):
+            return channels_along(out, 1)
+        if kind in OPERANDS:
+            return self._product(kind, node, out)
+        if kind == "cat":
+            return self._concatenated(node, out)
+        if own is not None and kind in _RESHAPING:
+            return own.reshape(out)
+        if own is not None and node.target.is_view:
+            return self._moved(node, own)
+        return self._kept(kind, node, own, out)
+
+    def _kept(self, kind: str, node: Node, own: Map | None, out: Shape) -> Map | None:
+        """Return the map of an operator that gives back as many channels as it reads, if it does."""
+        if torch.Tag.pointwise not in node.target.tags and kind not in (*_NORMALISING, "clone"):
+            return kept_map(own, out)
+        read = [other for other in node.all_input_nodes if self.parts[other]]
+        if len({self.parts[other] for other in read}) > 1 and any(len(self.parts[other]) > 1 for other in read):
+            return None
+        return common_map([self.maps.get(other) for other in read if self.shape(other) == out], out)
+
+    def _moved(self, node: Node, own: Map | None) -> Any:
+        """Execute an operator that moves elements on the map of what it moves."""
+        if own is None:
+            return None
+        with warnings.catch_warnings(action="ignore"):  # the map cannot be written to
+            result = node.target(torch.from_numpy(own), *node.args[1:], **node.kwargs)
+        return [one.numpy() for one in result] if isinstance(result, list | tuple) else result.numpy()
+
+    def _product(self, kind: str, node: Node, out: Shape) -> Map | None:
+        left, right = (arguments_of(node)[name] for name in OPERANDS[kind])
+        if not self.parts[left]:
+            return None
+        if not self.parts[right]:
+            return channels_along(out, -1) if len(self.shape(right)) == 2 else None
+        return product_channels(self.shape(left), self.shape(right), out)
+
+    def _concatenated(self, node: Node, out: Shape) -> Map | None:
+        """Return the map of what is concatenated along its channels, or with constants along another axis."""
+        given = arguments_of(node)
+        data = [tensor for tensor in given["tensors"] if self.parts[tensor]]
+        if len(data) == 1:
+            return kept_map(self.maps.get(data[0]), out)
+        if len(data) < len(given["tensors"]):
+            return None
+        firsts = self._firsts(self.parts[node], [self.parts[tensor] for tensor in data])
+        return (
+            None if firsts is None else side_by_side([self.maps.get(tensor) for tensor in data], firsts, given["dim"])
+        )
+
+    def _firsts(self, parts: Parts, operands: Sequence[Parts]) -> list[int] | None:
+        """Return the first channel of each operand in the parts of the whole."""
+        firsts = []
+        for own in operands:
+            at = parts.index(own[0])
+            first = self.channels(parts[:at])
+            if parts[at : at + len(own)] != own or first is None:
+                return None
+            firsts.append(first)
+        return firsts

@@ -1,0 +1,63 @@
+"""Products whose positions are counted otherwise than those of what they read."""
+
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.positions import with_positions
+from cpsat_pim.planner.repeats import written_out
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import InputSize, Pool
+from cpsat_pim.workload.network import Network, NetworkNode
+
+
+def node(name, after, **fields):
+    """A layer; keys that are no bounds are the network's."""
+    keys = ("join", "input_pool", "weights")
+    own = {key: fields.pop(key) for key in keys if key in fields}
+    return NetworkNode(name=name, after=[after], workload=ConvWorkload(name=name, **fields), **own)
+
+
+def positions(network):
+    """Samples, rows and columns of each layer."""
+    return {one.name: (one.workload.N, one.workload.Q, one.workload.P) for one in network.layers}
+
+
+def test_rows_that_are_counted_as_samples_are_rows():
+    """A linear layer on channels that lie last has 4 samples of 5 columns, which are 4 rows; so has its mean."""
+    network = Network(
+        name="n",
+        layers=[
+            node("conv", "input", R=3, S=3, P=5, Q=4, C=2, K=3),
+            node("wide", "conv", N=4, P=5, C=3, K=6),
+            node("narrow", "wide", N=4, P=5, C=6, K=3),
+            node("next", "narrow", R=3, S=3, P=5, Q=4, C=3, K=3),
+            node("last", "next", P=20, C=3, K=2),
+            node("head", "last", C=2, K=7, input_pool=Pool(window=(20, 1), size=(1, 1))),
+        ],
+    )
+    found = with_positions(network)
+    assert positions(found) == {
+        **dict.fromkeys(("conv", "wide", "narrow", "next"), (1, 4, 5)),
+        "last": (1, 1, 20),
+        "head": (1, 1, 1),
+    }
+    assert found.total_macs == network.total_macs
+
+
+def test_tokens_that_are_counted_as_samples_are_a_row_with_those_in_front():
+    """Attention with the sequence first counts 4 patches and a constant token as 5 samples: a row of 5, of which the
+    first is a patch of zeros.
+    """
+    network = Network(
+        name="n",
+        input=InputSize(C=3, H=4, W=4),
+        layers=[
+            node("patch", "input", R=2, S=2, P=2, Q=2, C=3, K=8, stride=(2, 2)),
+            node("qkv", "patch", N=5, C=8, K=8),
+            node("out", "qkv", N=5, C=8, K=8),
+        ],
+    )
+    found = written_out(network)
+    assert positions(found) == dict.fromkeys(("patch", "qkv", "out"), (1, 1, 5))
+    graph = build_graph(found)
+    assert graph.task("patch").pad == (1, 0)
+    assert graph.stacks["input"].shape == (1, 12, 1, 4)
+    assert graph.stacks["patch"].shape == (1, 8, 1, 5)
