@@ -6,6 +6,7 @@ readers are taken to read all channels in order.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,19 @@ from cpsat_pim.workload.joins import Range
 
 Map = NDArray[np.int64]
 
-#: Elements of the largest tensor whose order is followed.
-MOST_ELEMENTS = 1 << 24
+#: Elements of the largest tensor whose order is followed, and of the largest map that is kept.
+MOST_ELEMENTS, MOST_KEPT = 1 << 28, 1 << 20
+
+
+def small(own: Map | None) -> Map | None:
+    """Return a map unless it takes too much memory."""
+    return own if own is not None and own[_varying(own)].size <= MOST_KEPT else None
+
+
+def _varying(*maps: Map) -> tuple[slice, ...]:
+    """Return what to take of maps of equally many axes for their first element along those where none changes."""
+    strides = zip(*(one.strides for one in maps), strict=True)
+    return tuple(slice(None) if any(along) else slice(0, 1) for along in strides)
 
 
 def channels_along(shape: Shape, axis: int) -> Map | None:
@@ -65,7 +77,9 @@ def common_map(maps: Sequence[Map | None], shape: Shape) -> Map | None:
 
 
 def _alike(one: Map, other: Map) -> bool:
-    if one is other or np.array_equal(one, other):
+    varying = _varying(one, other)
+    one, other = one[varying], other[varying]
+    if np.array_equal(one, other):
         return True
     return np.array_equal(np.sort(one, axis=-1), np.sort(other, axis=-1))
 
@@ -84,10 +98,24 @@ def kept_map(own: Map | None, shape: Shape) -> Map | None:
 
 def side_by_side(maps: Sequence[Map | None], firsts: Sequence[int], axis: int) -> Map | None:
     """Return the map of concatenated tensors, the channels of each counted from a first one."""
-    known = [one + first for one, first in zip(maps, firsts, strict=True) if one is not None]
+    known = [one for one in maps if one is not None]
     if len(known) < len(maps):
         return None
-    return np.concatenate(known, axis=axis)
+    varying = [*_varying(*known)]
+    varying[axis] = slice(None)
+    joined = np.concatenate([one[*varying] + first for one, first in zip(known, firsts, strict=True)], axis=axis)
+    sizes = [*known[0].shape]
+    sizes[axis] = joined.shape[axis]
+    return np.broadcast_to(joined, sizes)
+
+
+def gathered(own: Map, index: NDArray[Any], axis: int) -> Map:
+    """Return the map of slices along an axis, an axis for each of the index."""
+    varying = [*_varying(own)]
+    varying[axis] = slice(None)
+    found = np.take(own[*varying], index, axis=axis)
+    axis %= own.ndim
+    return np.broadcast_to(found, (*own.shape[:axis], *index.shape, *own.shape[axis + 1 :]))
 
 
 def taken(own: Map | None, axes: Sequence[int], total: int | None, is_free: bool) -> tuple[Range, ...] | None:
@@ -105,7 +133,7 @@ def taken(own: Map | None, axes: Sequence[int], total: int | None, is_free: bool
     if any(not _is_constant(own, axis) for axis in others):
         return None
     index = own.transpose([*others, *(axis % own.ndim for axis in axes)])
-    listed = index.reshape(-1, *index.shape[len(others) :])[0].reshape(-1)
+    listed = index[(0,) * len(others)].reshape(-1)
     distinct = np.unique(listed)
     if len(distinct) < len(listed) or len(listed) == 0 or distinct[-1] >= total:
         return None

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import onnx
 
 from cpsat_pim.importers.channel_maps import (
     Map,
     channels_along,
     common_map,
+    gathered,
     kept_map,
     product_channels,
     side_by_side,
+    small,
 )
 from cpsat_pim.importers.onnx_call import Call
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
@@ -28,7 +29,7 @@ def result_maps(tensors: Tensors, node: onnx.NodeProto, call: Call) -> list[Map 
     """Return the map of each result of a node whose parts are known."""
     sizes = [tensors.shapes.sizes(name) if name else None for name in node.output]
     try:
-        return _maps(tensors, node, call, sizes)
+        return [*map(small, _maps(tensors, node, call, sizes))]
     except (ArithmeticError, LookupError, TypeError, ValueError):  # what no map can follow is not followed
         return [None] * len(sizes)
 
@@ -108,7 +109,7 @@ def _transposed(own: Map, call: Call, out: Shape) -> Map | None:
 
 def _gathered(own: Map, call: Call, out: Shape) -> Map | None:
     index = call.values[1]
-    return None if index is None else np.take(own, index, axis=call.given.get("axis", 0))
+    return None if index is None else gathered(own, index, call.given.get("axis", 0))
 
 
 def _sliced(own: Map, call: Call, out: Shape) -> Map | None:

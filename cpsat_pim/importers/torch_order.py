@@ -18,6 +18,7 @@ from cpsat_pim.importers.channel_maps import (
     kept_map,
     product_channels,
     side_by_side,
+    small,
 )
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Shape
@@ -46,7 +47,8 @@ class Order:
     def of(self, node: Node) -> Any:
         """Return the map of a node's result, or a list of those of its results."""
         try:
-            return self._of(node)
+            found = self._of(node)
+            return [*map(small, found)] if isinstance(found, list) else small(found)
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):  # not followed
             return None
 

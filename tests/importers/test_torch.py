@@ -137,7 +137,8 @@ def test_assorted_operators_have_their_shapes_and_their_graph():
         **layer("einsum", P=22, C=6, K=22, G=2),
         **layer("mv", P=22, C=22),
     }
-    assert [x.after for x in network.layers] == [("input",), ("grouped",), ("up",), ("mix", "mix"), ("einsum", "einsum")]
+    read = [("input",), ("grouped",), ("up",), ("mix", "mix"), ("einsum", "einsum")]
+    assert [x.after for x in network.layers] == read
     assert [x.weights for x in network.layers] == [True] * 3 + [False] * 2
     assert [x.count for x in network.layers] == [1, 2, 1, 1, 1]  # two phases of the transposed convolution
 
