@@ -243,7 +243,8 @@ class Layers:
         """Return the layer of a sum that ends the longest path; none whose elements are spread over the others."""
         if len(part) == 1:
             return part[0]
-        sizes = {source: self._elements(source) for source in part}
+        is_pooled_alike = len({source.pool for source in part}) == 1  # all after they were added
+        sizes = {source: self._elements(evolve(source, pool=None) if is_pooled_alike else source) for source in part}
         most = max((size for size in sizes.values() if size is not None), default=0)
         return max(part, key=lambda source: (sizes[source] in (None, most), self._depth[source.layer]))
 

@@ -138,6 +138,25 @@ def test_gate_of_channels_is_an_operand_behind_what_it_is_multiplied_onto(save):
     }
 
 
+def test_product_with_a_gate_is_pooled_by_its_reader(save):
+    """The last block of a network with gates: its mean names the product by what the gate is for, too."""
+    file = save(
+        [
+            node("Conv", "x w1", "wide"),
+            node("GlobalAveragePool", "wide", "mean"),
+            node("Conv", "mean w2", "gate"),
+            node("Mul", "wide gate", "scaled"),
+            node("GlobalAveragePool", "scaled", "mean2"),
+            node("Conv", "mean2 w2", "head"),
+        ],
+        [value("x", 1, 3, 6, 6)],
+        [weight("w1", 8, 3, 1, 1), weight("w2", 8, 8, 1, 1)],
+    )
+    network, whole = imported(file), Pool(window=(6, 6), size=(1, 1))
+    assert network.layers[-1].after == ("wide", "gate")
+    assert between(network) == {"wide": {}, "gate": {"input_pool": whole}, "head": {"join": "add", "input_pool": whole}}
+
+
 def test_operands_of_which_only_some_are_pooled_pool_their_outputs(save):
     """ResNet-18's first block adds to what the stem's pool leaves; DenseNet concatenates with it, and pools it all."""
     pooled = Pool(window=(2, 2), stride=(2, 2), size=(4, 4))
