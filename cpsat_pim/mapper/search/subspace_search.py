@@ -8,6 +8,7 @@ corrects it (`cuts`), and it is solved again. Where solutions keep the same exte
 problem of these extents alone refutes them all.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -152,19 +153,20 @@ class SubspaceSearch:
             self._add_cuts_of(master, solutions, completions, lower_bound)
             return True
         master.b.model.add(master.cost >= lower_bound)
-        return self._exclude(master, solutions[0], until)
+        return self._exclude(master, extents, until)
 
     def _use_relaxed_split(self, master: MasterProblem, solutions: list[Solution], until: float) -> bool:
         """Exclude the extents of a relaxation's solutions, which say no more than which outer loops there are."""
-        pool = solutions[: self.parameters.relaxed_split_pool]
-        if not all(self._exclude(master, solution, until) for solution in pool):
+        distinct = dict.fromkeys(solution.inner_extents for solution in solutions)
+        pool = itertools.islice(distinct, self.parameters.relaxed_split_pool)
+        if not all(self._exclude(master, extents, until) for extents in pool):
             return False
         self.relaxed_split_solves += 1
         return self.relaxed_split_solves < self.parameters.relaxed_split_solves
 
-    def _exclude(self, master: MasterProblem, solution: Solution, until: float) -> bool:
-        """Exclude from a master problem all mappings with a solution's extents; return False if they could not be
-        refuted in time.
+    def _exclude(self, master: MasterProblem, extents: tuple[int, ...], until: float) -> bool:
+        """Exclude from a master problem all mappings with the extents of a solution inside its outer loops; return
+        False if they could not be refuted in time.
 
         The master problem of so few is soon solved, the sooner the lower its trial bound. So the bound is the cutoff
         for split loops, which are searched last, and else little more than what may matter now.
@@ -173,7 +175,7 @@ class SubspaceSearch:
         trial_bound = master.trial_bound if cutoff is None else min(master.trial_bound, cutoff)
         if self.subspace is not Subspace.SPLIT:
             trial_bound = min(trial_bound, above(self.lower_bound or 0, self.parameters.refutation_step))
-        return self.refutations.exclude(master, solution.inner_extents, trial_bound, until)
+        return self.refutations.exclude(master, extents, trial_bound, until)
 
     def _add_cuts_of(
         self, master: MasterProblem, solutions: list[Solution], completions: Completions, lower_bound: int
