@@ -32,6 +32,7 @@ from tables.bounds.positions import count_tiles
 from tables.bounds.shapes import build_shape_table
 from tables.bounds.tiles import enumerate_tiles
 from tables.counts.pipeline import run_pipeline
+from tables.counts.walk import min_column_cycles
 from tables.factors import log2_of
 
 _LAYER, _ARCH = ConvWorkload(C=2, K=2), PIMArchitecture()
@@ -131,7 +132,9 @@ def _solve() -> None:
 
 @cache
 def _count_orders() -> None:
-    min_activations(to_shape(_LAYER), Tensor.I, 1, to_machine(_ARCH).dram, [0], _ONES, 1)
+    dram = to_machine(_ARCH).dram
+    min_activations(to_shape(_LAYER), Tensor.I, 1, dram, [0], _ONES, 1)
+    min_column_cycles(dram)
 
 
 @cache
