@@ -49,7 +49,8 @@ Record = Any
 #:   own.
 #: - `sum_rates` [global buffer, row buffer][read, write]: bytes, in so many cycles, at which the level gives and takes
 #:   partial sums; 0 bytes without a limit.
-#: - `strides` [tensor, dim]: rows of `TileCosts.boxes` from one divisor to the next.
+#: - `strides` [tensor, dim]: rows of `TileCosts.boxes` from one divisor to the next. `open_level` [n]: the entry of
+#:   `TileCosts.open_boxes` for boxes whose extents of the first n dims are open.
 #: - `dram`: cycles of a column, cycles of a row miss, cycles of the last run beyond another (`last_run_excess`), fewest
 #:   cycles of a first scan, pipeline latency in cycles, bytes of a column.
 #: - `is_linked` [tensor]: whether its scans and those of others follow each other, over a bus or in a bank that they
@@ -66,7 +67,7 @@ LAYER = np.dtype([
     ("bounds", np.int64, 8), ("stride", np.int64, 2), ("dilation", np.int64, 2), ("counts", np.int64, 8),
     ("resources", np.int64), ("coefficients", np.int64, (RESOURCES, 3, 2, 4, len(QUANTITIES))),
     ("is_offered", np.int64, (3, 2, 4)), ("rates", np.int64, (RESOURCES, 4)),
-    ("sum_rates", np.int64, (2, 2, 2)), ("strides", np.int64, (3, 8)),
+    ("sum_rates", np.int64, (2, 2, 2)), ("strides", np.int64, (3, 8)), ("open_level", np.int64, 9),
     ("dram", np.int64, 6), ("is_linked", np.int64, 3), ("most_fetched", np.int64), ("is_beside", np.int64, 3),
     ("banks", np.int64, 3), ("min_rows", np.int64, 3), ("min_columns", np.int64, 3), ("activation_fj", np.int64),
     ("capacity", np.int64, (3, 4)), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3), ("depth", np.int64),
@@ -83,6 +84,8 @@ class TileCosts(NamedTuple):
       that all array tiles cover. Indices: kind of spatial mapping, divisor for T0 of the axis, divisor for T0 of its
       filter dim. The last entry of both is the minimum over all T0.
     - `boxes` int[3 tensors, boxes, 14]: `BOX_COLUMNS` of the shape tables, layout by layout.
+    - `open_boxes` int[levels, 3, boxes, 14]: minima of these over all boxes whose extents are multiples along the first
+      dims and equal along the others (`LAYER`: `open_level`). The first entry is `boxes`.
     """
 
     layer: NDArray[np.void]
@@ -91,6 +94,7 @@ class TileCosts(NamedTuple):
     points: Ints
     arrays: Ints
     boxes: Ints
+    open_boxes: Ints
 
 
 @njit

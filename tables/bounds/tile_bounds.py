@@ -29,7 +29,7 @@ from tables.bounds.layer import (
 from tables.bounds.link_waits import link_cycles
 from tables.bounds.outer_state import NONE_FREE, DramLoopBounds, Floats
 from tables.bounds.tile_passes import residence
-from tables.bounds.tile_streams import ALL_FREE, NOT_STORABLE, link_share, take_streams
+from tables.bounds.tile_streams import ALL_FREE, NOT_STORABLE, box_of, link_share, take_streams
 from tables.jit import njit
 from tables.nest import I, Ints, O, W
 
@@ -222,8 +222,8 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     for t in range(3):
         is_held = in_pe[t] or buffers[t]
         edge = first_load if t != O and is_held else 0
-        if is_held and not buffers[t] & 1 and not (x.open_dims if buffers[t] else not x.is_inner_set):
-            box = boxes[t, x.box[t] if buffers[t] else x.pe_box[t]]
+        if is_held and not buffers[t] & 1:
+            box = box_of(x, layer, boxes, t, buffers[t])
             edge = max(edge, min(box[END], box[LAYOUT + END]))
         if t == O:
             end = max(end, edge)

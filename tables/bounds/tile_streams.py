@@ -46,28 +46,25 @@ def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
                 passes = layer.coefficients[f, t, in_pe, k, MOVED1] * x.moved[t] * fetches
                 x.usage[t, free, k, f] = x.without_visits[f, t, k] + x.per_visit[f, t, k] * visits + passes
             x.scans[t, free, k] = _scans(x, t, k, fetches, visits)
-            is_box, b, times = not k & 1, x.box[t], fetches
-            columns = layer.min_columns[t]
-            if (k == 2 and x.open_dims) or (not k and in_pe and not x.is_inner_set):
-                is_box, moved, times = False, x.moved[t] if k else layer.needed[t], fetches if k else visits
-                scans = _scans_of(x, t, k, times)
-                width = layer.widths[t, 0 if t == O and times > 1 else 3]
-                columns = max(columns, -(-moved * scans * width // column_bytes))
-            elif not k:
-                b, times = x.pe_box[t], visits if in_pe else x.class_loops_left[t]
+            times, columns = fetches, layer.min_columns[t]
+            if not k:
+                times = visits if in_pe else x.class_loops_left[t]
                 if not in_pe:  # each scan takes a column
                     columns = max(columns, x.scans[t, free, k] * (1 + (t == O and x.has_copies)))
-            if is_box and t == O and times > 1 and (k or in_pe):
+            if (k == 2 and x.open_dims) or (not k and in_pe and not x.is_inner_set):
+                moved = (x.moved[t] if k else layer.needed[t]) * _scans_of(x, t, k, times)
+                columns = max(columns, -(-moved * layer.widths[t, 0 if t == O and times > 1 else 3] // column_bytes))
+            elif not k & 1 and t == O and times > 1 and (k or in_pe):
                 columns = max(columns, -(-layer.needed[O] * (2 * times - 1) * layer.widths[O, 0] // column_bytes))
             for layout in range(2):
                 rows, taken = layer.min_rows[t], columns
-                if is_box:
-                    box = boxes[t, b, layout * LAYOUT : (layout + 1) * LAYOUT]
+                if not k & 1:
+                    box = box_of(x, layer, boxes, t, k)[layout * LAYOUT : (layout + 1) * LAYOUT]
                     rows = max(rows, box[FIRST] + (times - 1) * (box[REPEAT] if k or in_pe else 0))
                     if not (k or in_pe):
                         rows = max(rows, times * box[RESCAN])
                     if not k and has_relevant and not x.open_dims:  # repeating the box opens all of its rows again
-                        around = boxes[t, x.box[t], layout * LAYOUT : (layout + 1) * LAYOUT]
+                        around = boxes[0, t, x.box[t], layout * LAYOUT : (layout + 1) * LAYOUT]
                         rows = max(rows, around[BOX] + (x.class_loops_outside[t] - 1) * around[SWEPT_REPEAT])
                     taken = max(taken, _scans_of(x, t, k, times) * box[COLUMNS])
                 x.rows[t, free, k, layout] = rows
@@ -75,6 +72,16 @@ def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
             opened, taken_of = x.rows[t, free, k], x.column_cycles[t, free, k]
             x.usage[t, free, k, ENERGY] += layer.activation_fj * min(opened[0], opened[1])
             x.stream_cycles[t, free, k] = min(taken_of[0] + miss * opened[0], taken_of[1] + miss * opened[1])
+
+
+@njit
+def box_of(x: Record, layer: Record, boxes: Ints, t: int, buffers: int) -> Ints:
+    """Return the row of `TileCosts.open_boxes` of what is loaded of a tensor from DRAM: the tile of the global buffer
+    if that stores the tensor, else of the PEs or the MACs. If extents are open, it is the minimum over all of them.
+    """
+    open_dims = x.open_dims if buffers else 8 if x.in_pe[t] and not x.is_inner_set else 0
+    box: Ints = boxes[layer.open_level[open_dims], t, x.box[t] if buffers else x.pe_box[t]]
+    return box
 
 
 @njit

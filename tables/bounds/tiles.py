@@ -1,10 +1,10 @@
 """Enumeration of the tiles whose lower bound meets a trial bound: extents in the PEs and in the global buffer.
 
 Tiles are bounded one by one and in sets (`tables.bounds.tile_bounds`). A set leaves the extents of some dims open. Its
-bound uses the smallest extents for what has to fit, and the largest ones for what is fetched, so it is valid for every
-tile of the set; if it exceeds the trial bound, the set is pruned. The enumeration is a depth-first search per spatial
-mapping: first with the PEs' extents open, then for each of them, and in both cases it fixes the global buffer's extents
-dim by dim.
+bound uses the smallest extents for what has to fit, the largest ones for what is fetched, and for scans the minima of
+the shape tables over all extents of the set (`TileCosts.open_boxes`). So it is valid for every tile of the set; if it
+exceeds the trial bound, the set is pruned. The enumeration is a depth-first search per spatial mapping: first with the
+PEs' extents open, then for each of them, and in both cases it fixes the global buffer's extents dim by dim.
 """
 
 import numpy as np
@@ -197,12 +197,12 @@ def _enumerate_buffer_tiles(x: Record, costs: TileCosts, dram_bounds: DramLoopBo
         evaluated, is_first, bound = evaluated + 1, False, INFINITE_COST
         _set_tile(x, layer, costs.divisors, costs.places, dram_bounds.strides)
         if objective.cycle_weight * dram_bounds.stored_cycles[0, x.place] <= objective.trial_bound:
-            bound_tensors(x, layer, costs.boxes, ALL_FREE)
+            bound_tensors(x, layer, costs.open_boxes, ALL_FREE)
             sets = find_stored_sets(x, layer, dram_bounds.stored_cycles, dram_bounds.stored_fj, objective, is_aligned)
             if sets:
                 for free in range(3):
-                    bound_tensors(x, layer, costs.boxes, free)
-                bound = bound_tile(x, layer, costs.boxes, dram_bounds, objective, is_aligned, sets)
+                    bound_tensors(x, layer, costs.open_boxes, free)
+                bound = bound_tile(x, layer, costs.open_boxes, dram_bounds, objective, is_aligned, sets)
         if not (x.is_inner_set or x.open_dims or bound > objective.trial_bound):
             return number, evaluated, bound
         if not x.open_dims:

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import random
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -27,6 +28,7 @@ from cpsat_pim.study.fuzz.enumeration import every_mapping
 from tables.bounds.layer import CLASS_OF, INFINITE_COST
 from tables.bounds.outer_state import CASES, NONE_FREE
 from tables.dram import row_miss
+from tables.factors import divisors
 from tests.cross.test_bounds import MACHINES, draw_mapping, in_turns, restriction_of
 from tests.cross.test_groups import nest
 from tests.cross.test_solver_against_enumeration import machine, with_dram
@@ -226,6 +228,28 @@ def test_pruned_tiles_cost_more(name: str, subspace: Subspace, objective: Object
     assert whole is not None
     assert len(falling.tiles) < len(whole.tiles)
     assert falling.lower_bounds.min() == whole.lower_bounds.min() == whole.tiles[:, -1].min()
+
+
+@pytest.mark.parametrize("name", ["1x1", "3x3", "groups"])
+def test_scans_of_open_extents_are_the_least_of_all_multiples(name: str) -> None:
+    """Of a few boxes, against a walk over all boxes of the tensor: closed extents are equal, open ones multiples."""
+    layer = LAYERS[name]
+    tiles = tile_bounds(layer, MACHINES["default"], OBJECTIVES[0], Subspace.MERGED)
+    costs, choices, drawn = tiles.figures.fixed, [divisors(n) for n in layer.bounds], random.Random(name)
+    strides, level = costs.layer["strides"][0], costs.layer["open_level"][0]
+    assert (costs.open_boxes[0] == costs.boxes).all()
+    for _ in range(200):
+        t, opened, small = drawn.randrange(3), drawn.randrange(9), [drawn.choice(of) for of in choices]
+
+        def place(extents: Sequence[int], t: int = t) -> int:
+            return sum(choices[d].index(n) * strides[t, d] for d, n in enumerate(extents))
+
+        larger = [
+            [m for m in of if m % n == 0] if d < opened else [n]
+            for d, (of, n) in enumerate(zip(choices, small, strict=True))
+        ]
+        least = np.min([costs.boxes[t, place(e)] for e in itertools.product(*larger)], axis=0)
+        assert (costs.open_boxes[level[opened], t, place(small)] == least).all()
 
 
 @pytest.mark.parametrize("subspace", [Subspace.MERGED, Subspace.ALIGNED], ids=lambda subspace: subspace.name)

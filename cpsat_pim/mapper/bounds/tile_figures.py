@@ -1,7 +1,7 @@
 """The figures of a layer on a machine as records and arrays, as the kernels of `tables.bounds` take them."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -56,6 +56,7 @@ class TileFigures:
             table[d, : len(found)], places[d, found] = found, range(len(found))
         coefficients, is_offered, paces = self._figures()
         boxes, strides = self._boxes(counts)
+        open_boxes, open_level = _open_boxes(boxes, strides, choices)
         dram, restriction = spatial_bounds.machine.dram, spatial_bounds.restriction
         most = restriction.most_fetched
         timings = (dram.tCCD, arch.dram_activation_latency, last_run_excess(dram), int(last_run(1, dram)))
@@ -67,6 +68,7 @@ class TileFigures:
             "resources": len(paces),
             "is_offered": is_offered,
             "strides": strides,
+            "open_level": open_level,
             "sum_rates": [[*map(rate, self._limits(m))] for m in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER)],
             "dram": [*timings, spatial_bounds.machine.pipeline_latency, dram.column_bytes],
             "is_linked": [arch.shared_data_bus or restriction.is_shared(t) for t in Tensor],
@@ -87,7 +89,7 @@ class TileFigures:
         for name, value in figures.items():
             record[name] = value
         record["coefficients"][0, : len(paces)], record["rates"][0, : len(paces)] = coefficients, paces
-        return TileCosts(record, table, places, nothing, nothing, boxes)
+        return TileCosts(record, table, places, nothing, nothing, boxes, open_boxes)
 
     def _figures(self) -> tuple[Ints, np.ndarray, Ints]:
         """Return coefficients of energy and of each port's bytes, which stored sets are offered, and the ports' rates.
@@ -212,3 +214,30 @@ class TileFigures:
                 found[0, i, j] = step_points(shape, axis, lanes_p, e_p, pes_p, lanes_r, e_r, pes_r)
                 found[1, i, j] = array_tiles_span(shape, axis, e_p, e_p, pes_p, e_r, e_r, pes_r)
         return found
+
+
+def _open_boxes(boxes: Ints, strides: Ints, choices: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Return the minima of boxes over the multiples of their extents along the first dims, and for 0 to 8 such dims
+    which entry has them (`TileCosts.open_boxes`, `LAYER`). `choices`: the divisors of each bound.
+    """
+    levels, level = [boxes], [0]
+    for d, extents in enumerate(choices):
+        if len(extents) > 1:
+            least = levels[-1].copy()
+            for t in Tensor:
+                if strides[t, d]:
+                    _minimize_over_multiples(least[t], int(strides[t, d]), extents)
+            levels.append(least)
+        level.append(len(levels) - 1)
+    return np.array(levels), np.array(level)
+
+
+def _minimize_over_multiples(boxes: Ints, stride: int, extents: Sequence[int]) -> None:
+    """Set boxes of one tensor, int[n, 14], to their minima over the multiples of their extents along one dim. `stride`:
+    rows from one divisor of its bound to the next. Modifies boxes.
+    """
+    whole = len(boxes) // (stride * len(extents)) * stride * len(extents)  # behind these the tensor has no boxes
+    along = boxes[:whole].reshape(-1, len(extents), stride, boxes.shape[1])
+    for i, extent in enumerate(extents):  # larger ones are changed later
+        multiples = [j for j, other in enumerate(extents) if other % extent == 0]
+        along[:, i] = along[:, multiples].min(axis=1)
