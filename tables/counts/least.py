@@ -62,6 +62,8 @@ def _least_rows(factors: Ints, strides: Ints, row_bytes: int) -> int:
 
 @njit
 def least_cycles(columns: int, activations: int, dram: Dram) -> int:
-    """Return the fewest cycles of a stream of at least so many columns and activations (docs/solver.md, B8)."""
-    excess = dram.RL + dram.burst - dram.tRTP - dram.tRP
-    return columns * dram.tCCD + activations * max(0, row_miss(dram)) + min(0, excess)
+    """Return the fewest cycles of a stream of at least so many columns and activations (docs/solver.md, B8). If a row
+    miss takes less than no time, as columns follow each other so slowly, each column may have a row of its own.
+    """
+    excess, miss = dram.RL + dram.burst - dram.tRTP - dram.tRP, row_miss(dram)
+    return columns * dram.tCCD + (activations if miss > 0 else columns) * miss + min(0, excess)
