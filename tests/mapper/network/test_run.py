@@ -206,7 +206,7 @@ def test_interrupt_is_a_stop_and_afterwards_itself_again(number: signal.Signals)
 def test_interrupt_while_workers_start_is_a_stop(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C reaches them before they can decide to ignore it: they must not die of it, nor the run with them.
 
-    Workers that begin anew have begun no layer by then. A copy may have, and has ended it with a mapping.
+    Workers that begin anew have begun no layer by then. A copy may have, and ends it with what it has found by then.
     """
     if way == "fork" and sys.platform != "linux":
         pytest.skip("forks are used on Linux only")
@@ -226,7 +226,6 @@ def test_interrupt_while_workers_start_is_a_stop(way: str, monkeypatch: pytest.M
     solved = solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(jobs=2))
     assert (len(workers), solved.interrupted) == (2, True)
     assert way == "fork" or solved.layers == ()
-    assert all(layer.solved.mapping is not None for layer in solved.layers)
 
 
 def test_worker_that_is_killed_takes_no_other_answer_along(tmp_path: Path) -> None:
