@@ -43,6 +43,20 @@ def _usual_pad(shape: ConvWorkload, size: Pair) -> Pair:
     return left, top
 
 
+def kept_sums(layers: Sequence[NetworkNode]) -> list[NetworkNode]:
+    """Leave out the `join` of sums whose first operand another layer reads alone behind them: no plan takes them then,
+    as it would keep the sum in the place of that operand.
+    """
+    order = {layer.name: at for at, layer in enumerate(layers)}
+    alone = {layer.after[0]: order[layer.name] for layer in layers if layer.join is None}  # by the last one
+
+    def is_lost(layer: NetworkNode) -> bool:
+        finished = max(order.get(name, -1) for name in layer.after)
+        return layer.join == ADD and alone.get(layer.after[0], -1) > finished
+
+    return [evolve(layer, join=None) if is_lost(layer) else layer for layer in layers]
+
+
 #: What a layer's data are, as far as layers cannot tell otherwise.
 Reads = frozenset[Source]
 

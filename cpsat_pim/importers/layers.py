@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from attrs import evolve
 
-from cpsat_pim.importers.between import Reads, pool_outputs, stated_between
+from cpsat_pim.importers.between import Reads, kept_sums, pool_outputs, stated_between
 from cpsat_pim.importers.origin import Pair, Part, Parts, Source, each_source
 from cpsat_pim.importers.progress import Progress, SkippedOperator
 from cpsat_pim.workload import ConvWorkload
@@ -55,7 +55,8 @@ class Layers:
         if self.is_empty:
             raise ValueError("holds no convolution or matrix product")
         size = next(iter(self._inputs)) if len(self._inputs) == 1 else None
-        return Network(name=name, layers=pool_outputs(self._layers, self._reads), input=size, has_widths=False)
+        layers = pool_outputs(kept_sums(self._layers), self._reads)
+        return Network(name=name, layers=layers, input=size, has_widths=False)
 
     # Operators that are no products
 

@@ -138,6 +138,18 @@ def test_gate_of_channels_is_an_operand_behind_what_it_is_multiplied_onto(save):
     }
 
 
+def test_sum_whose_first_operand_is_read_alone_later_is_not_planned(save):
+    """A plan would read the sum a + b in place of b, which `late` reads; read before the sum is made, b is itself."""
+    made = [node("Conv", "x w", "a"), node("Conv", "a w", "b"), node("Add", "a b", "sum"), node("Conv", "sum w", "c")]
+    late = [node("Conv", "b w", "late"), node("Add", "c late", "all"), node("Conv", "all w", "end")]
+    given = [value("x", 1, 4, 6, 6)], [weight("w", 4, 4, 1, 1)]
+    network = imported(save(made + late, *given))
+    assert {one.name: one.after for one in network.layers}["c"] == ("b", "a")
+    with pytest.raises(ValueError, match="c: join: must be concat or add, as it comes after 2 layers"):
+        build_graph(network)
+    assert between(imported(save(made, *given)))["c"] == {"join": "add"}
+
+
 def test_product_with_a_gate_is_pooled_by_its_reader(save):
     """The last block of a network with gates: its mean names the product by what the gate is for, too."""
     file = save(
