@@ -215,6 +215,17 @@ class Layers:
         shapes = [self._shape_of(self._end(part).layer) for part in parts]
         return None if None in shapes else sum(shape.G * shape.K for shape in shapes if shape is not None)
 
+    def first_channels(self, whole: Parts, operands: Iterable[Parts]) -> list[int] | None:
+        """Return the first channel of each operand of a concatenation; None if they are not all there, or not known."""
+        firsts = []
+        for own in operands:
+            at = whole.index(own[0])
+            first = self.channels(whole[:at])
+            if whole[at : at + len(own)] != own or first is None:
+                return None
+            firsts.append(first)
+        return firsts
+
     def _shape_of(self, name: str) -> ConvWorkload | None:
         """Return a layer's shape; None for the network's input."""
         return next((layer.workload for layer in self._layers if layer.name == name), None)

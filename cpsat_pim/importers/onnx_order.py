@@ -75,18 +75,8 @@ def _concatenated(tensors: Tensors, node: onnx.NodeProto, axis: int) -> Map | No
         return kept_map(tensors.maps.get(data[0]), tensors.shapes.shape(node.output[0]))
     if len(data) < len(node.input):
         return None
-    parts = tensors.origin(node.output[0])
-    firsts = []
-    for name in data:
-        own = tensors.origin(name)
-        at = parts.index(own[0])
-        if parts[at : at + len(own)] != own:
-            return None
-        first = tensors.builder.channels(parts[:at])
-        if first is None:
-            return None
-        firsts.append(first)
-    return side_by_side([tensors.maps.get(name) for name in data], firsts, axis)
+    firsts = tensors.builder.first_channels(tensors.origin(node.output[0]), map(tensors.origin, data))
+    return None if firsts is None else side_by_side([tensors.maps.get(name) for name in data], firsts, axis)
 
 
 def _split(own: Map, axis: int, sizes: Sequence[Shape | None]) -> list[Map | None]:

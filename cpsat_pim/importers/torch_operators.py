@@ -46,7 +46,7 @@ class Trace:
         self._bound = {symbol: bind[name] for symbol, names in symbols.items() for name in names if name in bind}
         self._parts: dict[Node, Parts] = {}
         self._maps: dict[Node, Any] = {}
-        self._order = Order(self._parts, self._maps, self._shape, builder.channels)
+        self._order = Order(self._parts, self._maps, self._shape, builder.first_channels)
 
     def follow(self, node: Node) -> None:
         """Process one node.

@@ -34,7 +34,7 @@ _NORMALISING = (
 
 @frozen
 class Order:
-    """The parts and the maps of the nodes so far, their sizes, and what counts the channels of parts.
+    """The parts and the maps of the nodes so far, their sizes, and `Layers.first_channels`.
 
     A node with several results has a list of maps.
     """
@@ -42,7 +42,7 @@ class Order:
     parts: Mapping[Node, Parts]
     maps: Mapping[Node, Any]
     shape: Callable[[Node], Shape]
-    channels: Callable[[Parts], int | None]
+    first_channels: Callable[[Parts, Sequence[Parts]], list[int] | None]
 
     def of(self, node: Node) -> Any:
         """Return the map of a node's result, or a list of those of its results."""
@@ -108,18 +108,6 @@ class Order:
             return kept_map(self.maps.get(data[0]), out)
         if len(data) < len(given["tensors"]):
             return None
-        firsts = self._firsts(self.parts[node], [self.parts[tensor] for tensor in data])
-        return (
-            None if firsts is None else side_by_side([self.maps.get(tensor) for tensor in data], firsts, given["dim"])
-        )
-
-    def _firsts(self, parts: Parts, operands: Sequence[Parts]) -> list[int] | None:
-        """Return the first channel of each operand in the parts of the whole."""
-        firsts = []
-        for own in operands:
-            at = parts.index(own[0])
-            first = self.channels(parts[:at])
-            if parts[at : at + len(own)] != own or first is None:
-                return None
-            firsts.append(first)
-        return firsts
+        firsts = self.first_channels(self.parts[node], [self.parts[tensor] for tensor in data])
+        maps = [self.maps.get(tensor) for tensor in data]
+        return None if firsts is None else side_by_side(maps, firsts, given["dim"])

@@ -8,12 +8,12 @@ from typing import Any
 from attrs import define, evolve, field
 
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.planner.additions import addition_of
+from cpsat_pim.planner.alike import content_of
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.baselines.homes import Homes
 from cpsat_pim.planner.baselines.step_costs import Choice, Effort, LayerCosts, StepHomes, with_replicas
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
-from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import Rates, rates_of
@@ -63,7 +63,7 @@ class Problem:
     def layer(self, name: str) -> LayerCosts:
         """Costs of a layer; alike layers share them."""
         task = self.graph.task(name)
-        key = self._content(task)
+        key = content_of(self.graph, task)
         if key not in self._alike:
             self._alike[key] = LayerCosts(
                 graph=self.graph,
@@ -74,16 +74,6 @@ class Problem:
                 is_tied=self.space.is_tied,
             )
         return self._alike[key]
-
-    def _content(self, task: LayerTask) -> tuple[Any, ...]:
-        """What the costs of a layer depend on, without names."""
-        readings = [task.reads, *([task.reads_weights] if task.reads_weights else [])]
-        stacks = [self.graph.stacks[stack] for stack in (*(one.stack for one in readings), task.writes)]
-        shapes = tuple((stack.extent, stack.element_bytes) for stack in stacks)
-        channels = tuple(one.channels for one in readings)
-        added = addition_of(self.graph, task, task.finishes)
-        return (task.workload.shape_key, shapes, channels, task.weight_rows, task.pad, task.pool, task.input_pool,
-                task.offset, added)  # fmt: skip
 
     def partitions(self, name: str, region: Region) -> list[Partition]:
         """Partitions of a layer over a region.
