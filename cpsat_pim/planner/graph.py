@@ -246,6 +246,7 @@ class _Builder:
         for axis, have, need, most, stride in zip(("columns", "rows"), size, taken, reach, layer.stride, strict=True):
             if need - have > most or (have - need >= stride and not is_product):
                 how = "must be padded or pooled to fit (pad, pool, input_pool)"
+                how += "; what is up-sampled cannot be planned" if need >= 2 * have else ""
                 yield f"{node.name}: takes {need} {axis} (got {have}): {how}"
 
     def _channels(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> int:
