@@ -87,8 +87,8 @@ def test_heads_of_a_product_lie_along_channels():
         ),
         (
             [node("a", ["input"], P=4, Q=2), node("b", ["a"], P=8, Q=2)],
-            "n: b: takes 8 columns (got 4): must be padded or pooled to fit (pad, pool, input_pool); what is up-sampled "
-            "cannot be planned",
+            "n: b: takes 8 columns (got 4): must be padded or pooled to fit (pad, pool, input_pool); what is "
+            "up-sampled cannot be planned",
         ),
         ([node("a", ["input"], count=2)], "n: a: count must be 1 in a plan (got 2); write the layers one by one"),
         (
