@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpsat_pim.base.units import amount_in, exact_number
 from cpsat_pim.cli.arguments import checked, cpus, names, seconds, share, weight
 from cpsat_pim.cli.arguments import jobs as jobs_number
 from cpsat_pim.cli.output import INTERRUPTED, NO_MAPPING, OK, InputError, note, print_text, read_input, write_files
@@ -23,7 +24,16 @@ if TYPE_CHECKING:
 #: The first two have least latency; the first has, of all plans of the least latency, the one of least energy.
 _OBJECTIVES = ("lexicographic", "latency", "energy", "blended", "edp")
 
+
+def _whole_bytes(text: str) -> int:
+    amount = exact_number(text) or amount_in(text, ("B",), {})
+    if amount.denominator != 1:
+        raise ValueError
+    return int(amount)
+
+
 positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
+_bytes = checked(_whole_bytes, lambda n: 1 <= n < 2**60, "must be whole bytes, like 1048576 or 1 MiB")
 _cuts = checked(int, lambda n: 0 <= n < 2**20, "must be an integer of at least 0")
 
 
@@ -55,8 +65,8 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     add("--padding", metavar="X%", type=share, default=0.0, help=text)
     text = "what every plan must keep to: regions, splits and homes that are given, reserved nodes, the most layouts"
     add("--constraints", metavar="FILE", help=text)
-    text = "DRAM bytes per node that may be used (those of the machine)"
-    add("--capacity", metavar="BYTES", type=positive, help=text)
+    text = "DRAM bytes per node that may be used, like 1048576 or 1MiB (those of the machine)"
+    add("--capacity", metavar="BYTES", type=_bytes, help=text)
     add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
     text = "seconds of the first solve of a node problem; what matters is solved again, for longer (%(default)g)"
     add("--node-time", metavar="S", type=seconds, default=20.0, help=text)

@@ -117,6 +117,22 @@ def test_plan_of_another_array_or_network_is_told_in_one_line(chain, tmp_path, c
         assert capsys.readouterr().err == f"cpsat_pim: error: {planned}: {message}\n"
 
 
+def test_layer_of_which_no_part_has_a_mapping_is_told_by_name(tmp_path, capsys):
+    """Half of `b`'s weights, 2 MiB, exceed a bank pair's bank of 1 MiB: more bytes for a plan would not help."""
+    (tmp_path / "arch.yaml").write_text(
+        "version: 1\nextends: hbm-pim\nname: small\nhierarchy: {DRAM: {entries: 2 MiB}}\n"
+    )
+    (tmp_path / "net.yaml").write_text(
+        "version: 1\nname: n\nlayers:\n"
+        "- {name: a, C: 64, K: 1024, after: [input]}\n- {name: b, C: 1024, K: 2048, after: [a]}\n"
+    )
+    words = ["--arch", str(tmp_path / "arch.yaml"), "--array", "1x2", "--capacity", "64 MiB", "--time-limit", "20"]
+    assert main(["plan", str(tmp_path / "net.yaml"), *words]) == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert "no plan: no part of b has a mapping on a node, however it is partitioned (" in line
+    assert line.endswith("so it needs 2 nodes or more")
+
+
 @pytest.mark.parametrize("capacity", [80, 95])
 def test_steps_that_no_node_has_room_for_are_told_in_a_line(chain, capsys, capacity):
     """All that is stored would fit on two nodes, but no partition of the first layer has the 96 bytes that it takes."""
