@@ -41,11 +41,12 @@ def solve_baseline(
     space: "Space",
     objective: "Objective",
     costs: "NodeCosts",
+    share: float = 1.0,
 ) -> "BaselinePlan":
-    """The plan of a baseline."""
+    """The plan of a baseline, in a share of the time limit."""
     from cpsat_pim.planner.baselines.run import plan_baseline
 
-    problem = _problem(arguments, graph, array, space, objective, costs)
+    problem = _problem(arguments, graph, array, space, objective, costs, share)
     return read_input(lambda: plan_baseline(name, problem))
 
 
@@ -56,6 +57,7 @@ def _problem(
     space: "Space",
     objective: "Objective",
     costs: "NodeCosts",
+    share: float = 1.0,
 ) -> "Problem":
     from cpsat_pim.planner.baselines.problem import Problem
     from cpsat_pim.planner.solved import ignore
@@ -66,7 +68,7 @@ def _problem(
         space=space,
         objective=objective,
         costs=costs,
-        time_limit=arguments.time_limit,
+        time_limit=share * arguments.time_limit,
         report=ignore if arguments.quiet else note,
     )
 
@@ -110,17 +112,18 @@ def check_starts(starts: list[str] | None) -> None:
 
 
 def read_starts(arguments: argparse.Namespace, request: "PlanRequest", objective: "Objective") -> "tuple[Plan, ...]":
-    """The plans of `--start`: those of baselines are made."""
+    """The plans of `--start`: those of baselines are made, in equal shares of half of the time limit."""
     from cpsat_pim.planner.fronts import node_objective
 
-    plans = []
+    plans, share = [], 0.5 / max(1, len(arguments.start or ()))
     for start in arguments.start or ():
         if start in _NAMES and arguments.constraints:
             raise InputError(f"--start {start} cannot be combined with --constraints")
         if start in _NAMES:
             costs = request.make_costs(node_objective(objective, request.array.nodes))
             try:
-                found = solve_baseline(arguments, start, request.graph, request.array, request.space, objective, costs)
+                graph, array, space = request.graph, request.array, request.space
+                found = solve_baseline(arguments, start, graph, array, space, objective, costs, share)
             finally:
                 costs.close()
             plans.append(found.plan)

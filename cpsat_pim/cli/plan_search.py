@@ -2,9 +2,12 @@
 
 import argparse
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from attrs import evolve
 
 from cpsat_pim.base.units import amount_in, exact_number
 from cpsat_pim.cli.arguments import checked, cpus, names, seconds, share, weight
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 #: The first two have least latency; the first has, of all plans of the least latency, the one of least energy.
 _OBJECTIVES = ("lexicographic", "latency", "energy", "blended", "edp")
+
+#: A search that baselines left no time has so many seconds.
+_LEAST_SECONDS = 0.5
 
 
 def _whole_bytes(text: str) -> int:
@@ -151,7 +157,10 @@ def search(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") ->
     try:
         if arguments.objective == "edp":
             return solve_product(request)
+        began = time.monotonic()
         starts = read_starts(arguments, request, objective)
+        left = max(_LEAST_SECONDS, arguments.time_limit - (time.monotonic() - began))
+        request = evolve(request, limits=evolve(request.limits, time_limit=left))
         return solve_weighted(request, objective, then_energy=arguments.objective == "lexicographic", known=starts)
     except WorkerKilled as death:
         raise InputError(str(death)) from death

@@ -43,7 +43,7 @@ class SegmentOption:
 
 
 def alternating(problem: Problem) -> tuple[Plan, PlanCost, int]:
-    """The best plan of all iterations.
+    """The best plan of all iterations; none begins when the time is up and some plan is there.
 
     Raises:
         NoRoom: no iteration found a plan that fits.
@@ -62,6 +62,8 @@ def alternating(problem: Problem) -> tuple[Plan, PlanCost, int]:
         problem.report(f"iteration {iteration}: {value}")
         if cost.peak_bytes <= problem.array.capacity_bytes:
             found.append((plan, cost, value))
+            if problem.effort.is_over:
+                break
     if not found:
         raise NoRoom(f"capacity: {problem.array.capacity_bytes} bytes a node are too few for the alternating heuristic")
     return min(found, key=lambda one: one[2])

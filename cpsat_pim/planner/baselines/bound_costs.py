@@ -4,7 +4,7 @@ The bounds are the mapper's, for latency and for energy each on its own, in free
 a bound of the same plan with solved node programs, and the optimum at these costs is a bound of all plans.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from attrs import frozen
@@ -82,3 +82,7 @@ class BoundCosts(NodeCosts):
         """Refine all of them."""
         for problem in problems:
             self.refine(problem)
+
+    def construct(self, problems: Iterable[NodeProblem]) -> int:
+        """Refine all of them; return how many fit a node."""
+        return sum(self.refine(problem) is not None for problem in problems)

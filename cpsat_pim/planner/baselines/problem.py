@@ -44,8 +44,7 @@ class Problem:
     _partitions: dict[Any, list[Partition]] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        end = time.monotonic() + self.time_limit
-        self.effort = Effort(solves=self.solves, is_over=lambda: time.monotonic() >= end)
+        self.effort = Effort(solves=self.solves, until=time.monotonic() + self.time_limit)
 
     @cached_property
     def rates(self) -> Rates:

@@ -5,6 +5,8 @@ solved only where they decide which partition is best.
 """
 
 import heapq
+import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -40,13 +42,21 @@ class StepHomes:
 class Effort:
     """How many node problems may be solved for one choice, and until when; `cut` counts choices that ended early.
 
-    After that, partitions whose node problem is not solved are passed over.
+    After that, partitions whose node problem is not solved are passed over. `until`: a time of `time.monotonic`.
     """
 
     solves: int = 8
-    is_over: Callable[[], bool] = lambda: False
+    until: float = math.inf
     cut: int = 0
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self.until
+
+
+#: Seconds of a solve that begins when the time is nearly up.
+_LAST_SECONDS = 2.0
 
 #: A partition and the homes around it.
 Option = tuple[Partition, StepHomes]
@@ -208,8 +218,11 @@ class _Cheapest:
 
     def _look_closer(self, stage: int, at: int) -> None:
         """Move an option to the next stage."""
-        if self.effort.is_over() or (stage == _MOVED and self.solves_left <= 0):
-            self.passed_over.append(at)
+        if self.effort.is_over or (stage == _MOVED and self.solves_left <= 0):
+            if stage < _MOVED and self._is_solved(at):
+                self._put(at, _MOVED)
+            else:
+                self.passed_over.append(at)
         elif stage == _FLOOR:
             self.layer.costs.refine(self.problems[at])
             self._put(at, _REFINED)
@@ -218,18 +231,30 @@ class _Cheapest:
         else:
             self._solve(at)
 
+    def _is_solved(self, at: int) -> bool:
+        node = self.layer.costs.cost(self.problems[at])
+        return node is not None and node.is_solved
+
     def _solve(self, at: int) -> None:
         self.solves_left -= 1
-        self.layer.costs.solve(self.problems[at])
+        until = max(self.effort.until, time.monotonic() + _LAST_SECONDS)
+        self.layer.costs.solve(self.problems[at], until=until)
+        self._put(at, _MOVED)
+
+    def _construct(self, at: int) -> None:
+        self.layer.costs.construct([self.problems[at]])
         self._put(at, _MOVED)
 
     def _first_passed_over(self) -> Choice:
-        """Nothing is solved: solve what was passed over first, until one has a mapping."""
-        for at in self.passed_over:
-            self._solve(at)
-            if self.heap and self.heap[0][1] == _SOLVED:
-                cost, _, at = heapq.heappop(self.heap)
-                return self._choice(at, cost)
+        """Nothing is solved: take what was passed over first and gets a mapping: by a solve, or, where the time is up,
+        one that is built without a search; only if none can be built, by a solve of at most `_LAST_SECONDS`.
+        """
+        for attempt in (self._construct, self._solve) if self.effort.is_over else (self._solve,):
+            for at in self.passed_over:
+                attempt(at)
+                if self.heap and self.heap[0][1] == _SOLVED:
+                    cost, _, at = heapq.heappop(self.heap)
+                    return self._choice(at, cost)
         raise ValueError(f"{self.layer.task.name}: no part of it has a mapping on {self.layer.costs.arch.name}")
 
     def _choice(self, at: int, cost: Cost) -> Choice:
