@@ -47,11 +47,15 @@ class MadeUpCosts:
         """Nothing: all are."""
         return self.cost(problem)
 
-    def solve(self, problem):
+    def solve(self, problem, until):
         """Remember that it was asked for."""
         self.solved.add(problem)
         self.solves += 1
         return self.cost(problem)
+
+    def construct(self, problems):
+        """Give them mappings that count as no solve."""
+        self.solved |= set(problems)
 
 
 def layer(name, *after, **fields):
@@ -155,6 +159,16 @@ def test_weights_are_replicated_less_until_the_plan_fits(baseline):
     assert min(layer.partition.replicas for layer in found.plan.layers.values()) < 4
     with pytest.raises(NoRoom, match="capacity: 10 bytes a node are too few"):
         plan_baseline(baseline, problem_of("heavy", rows=2, capacity_bytes=10))
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_baseline_solves_nothing_once_the_time_is_up(baseline):
+    """Node programs are built without a search then, one a layer at least."""
+    problem = problem_of("residual", rows=2)
+    problem.effort.until = 0.0
+    found = plan_baseline(baseline, problem)
+    assert check_plan(problem.graph, found.plan) == []
+    assert problem.costs.solves == 0
 
 
 def test_choices_that_may_solve_nothing_take_what_is_solved():
