@@ -9,7 +9,7 @@ from attrs import evolve
 
 from cpsat_pim.importers.origin import Pair, Parts, Source
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import ADD, CONCAT, Pool
+from cpsat_pim.workload.joins import ADD, CONCAT, Pool, View
 from cpsat_pim.workload.network import NetworkNode
 
 
@@ -26,7 +26,7 @@ def stated_between(shape: ConvWorkload, data: Parts, size: Pair | None, front: P
     stated: dict[str, Any] = {}
     if len({source.layer for source in sources}) > 1:
         stated["join"] = ADD if len(data) == 1 else CONCAT
-    if len({source.pool for source in sources}) == 1:
+    if len({source.pool for source in sources}) == 1 and not any(source.resize for source in sources):
         stated["input_pool"] = sources[0].pool
     if front is not None and len({source.pad for source in sources}) == 1:
         padded = sources[0].padded(front).pad
@@ -73,10 +73,7 @@ def pool_outputs(layers: Sequence[NetworkNode], reads: Mapping[str, Reads]) -> l
     while wrong := {name for layer in layers for name in _wrongly_pooled(layer, sources[layer.name], pools)}:
         for name in wrong:
             del pools[name]
-    return [
-        evolve(layer, pool=pools.get(layer.name), input_pool=_input_pool(sources[layer.name], pools))
-        for layer in layers
-    ]
+    return [evolve(layer, pool=pools.get(layer.name), **_seen(layer, sources[layer.name], pools)) for layer in layers]
 
 
 def _all_alike(layer: NetworkNode) -> Reads:
@@ -116,7 +113,19 @@ def _left(source: Source, pools: dict[str, Pool]) -> Pool | None:
     return source.pool if done is None else None if done == source.pool else source.rest
 
 
-def _input_pool(sources: Reads, pools: dict[str, Pool]) -> Pool | None:
-    """Return how a reader pools its input; None also where its operands differ in that."""
-    left = {_left(source, pools) for source in sources}
-    return next(iter(left)) if len(left) == 1 else None
+def _seen(layer: NetworkNode, sources: Reads, pools: dict[str, Pool]) -> dict[str, Any]:
+    """Return how a reader pools all of its input, or else how it sees each of its tensors; of a sum, whose operands
+    have one view, the first one's.
+    """
+    seen = {source.layer: (_left(source, pools), source.resize) for source in sources}
+    different = set(seen.values())
+    if len(different) == 1 and (only := next(iter(different)))[1] is None:
+        return {"input_pool": only[0], "views": None}
+    is_told = len(seen) == len(sources) and not any(pool and resize for pool, resize in different)
+    if not is_told or (layer.join == ADD and len(different) > 1):
+        return {"input_pool": None, "views": None}
+    named = layer.after[:1] if layer.join == ADD else [*dict.fromkeys(layer.after)]
+    views = {
+        name: View(pool=seen[name][0], resize=seen[name][1]) for name in named if any(seen.get(name, (None, None)))
+    }
+    return {"input_pool": None, "views": views or None}

@@ -20,7 +20,7 @@ from cpsat_pim.importers.between import Reads, kept_sums, pool_outputs, stated_b
 from cpsat_pim.importers.origin import Pair, Part, Parts, Source, each_source
 from cpsat_pim.importers.progress import Progress, SkippedOperator
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import InputSize, Pool, Range
+from cpsat_pim.workload.joins import InputSize, Pool, Range, Resize
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 Widths = dict[str, int | Fraction]
@@ -79,6 +79,10 @@ class Layers:
     def pooled(self, parts: Parts, pool: Pool | None) -> Parts:
         """Return the parts of a tensor that is pooled; None if layers cannot tell how."""
         return parts if pool is None else each_source(parts, lambda source: source.pooled(pool))
+
+    def resized(self, parts: Parts, resize: Resize | None) -> Parts:
+        """Return the parts of a tensor with other rows and columns; None if layers cannot tell how."""
+        return parts if resize is None else each_source(parts, lambda source: source.resized(resize))
 
     def padded(self, parts: Parts, front: Pair) -> Parts:
         """Return the parts of a tensor behind zeros (left, top)."""
@@ -203,10 +207,10 @@ class Layers:
         return ((Source(name),),)
 
     def _size(self, data: Parts) -> Pair | None:
-        """Return the width and height of a tensor, pooled but not padded; None for the network's input."""
+        """Return the width and height of a tensor, pooled or resized but not padded; None for the network's input."""
         source = data[0][0] if data else Source(INPUT)
-        if source.pool is not None:
-            return source.pool.size
+        if source.size is not None:
+            return source.size
         shape = self._shape_of(source.layer)
         return None if shape is None else (shape.P, shape.Q)
 
@@ -255,17 +259,17 @@ class Layers:
         """Return the layer of a sum that ends the longest path; none whose elements are spread over the others."""
         if len(part) == 1:
             return part[0]
-        is_pooled_alike = len({source.pool for source in part}) == 1  # all after they were added
-        sizes = {source: self._elements(evolve(source, pool=None) if is_pooled_alike else source) for source in part}
+        is_alike = len({(source.pool, source.resize) for source in part}) == 1  # all after they were added
+        sizes = {source: self._elements(Source(source.layer) if is_alike else source) for source in part}
         most = max((size for size in sizes.values() if size is not None), default=0)
         return max(part, key=lambda source: (sizes[source] in (None, most), self._depth[source.layer]))
 
     def _elements(self, source: Source) -> int | None:
-        """Return the elements of a layer's output, pooled; None of the network's input."""
+        """Return the elements of a layer's output, pooled or resized; None of the network's input."""
         shape = self._shape_of(source.layer)
         if shape is None:
             return None
-        size = source.pool.size if source.pool is not None else (shape.P, shape.Q)
+        size = source.size or (shape.P, shape.Q)
         return shape.N * shape.G * shape.K * math.prod(size)
 
     def _fresh(self, name: str) -> str:

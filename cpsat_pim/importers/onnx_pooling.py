@@ -1,4 +1,4 @@
-"""Operators of ONNX files that pool or pad what they pass on."""
+"""Operators of ONNX files that pool, resize or pad what they pass on."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,9 @@ import numpy as np
 from cpsat_pim.importers.layers import Layers
 from cpsat_pim.importers.onnx_call import VENDOR, Call
 from cpsat_pim.importers.onnx_rules import channels_first, is_channels_last
-from cpsat_pim.importers.origin import Pair, Parts, pooling
+from cpsat_pim.importers.origin import Pair, Parts, nearest_of, pooling, resizing
 from cpsat_pim.importers.products import Shape
+from cpsat_pim.workload.joins import CORNERS, LINEAR, NEAREST
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool", f"{VENDOR}NhwcMaxPool", f"{VENDOR}QLinearAveragePool")
 #: Operators that leave one element of some axes.
@@ -31,9 +32,25 @@ def pass_on(call: Call, out: Shape | None, parts: Parts, layers: Layers) -> Part
         return layers.pooled(parts, _pool(call.given, data, out))
     if call.kind in _REDUCING:
         return layers.reduced(parts, math.prod(out))
+    if call.kind in ("Resize", "Upsample"):
+        return layers.resized(parts, resizing(data, out, _kind_of_resize(call, data, out)))
     if call.kind == "Pad":
         return layers.padded(parts, _front(call, len(data)))
     return parts
+
+
+def _kind_of_resize(call: Call, data: Shape, out: Shape) -> str | None:
+    """Return which elements of a tensor a resized one is made of; None if that is none of the known ways."""
+    given = {key: value.decode() if isinstance(value, bytes) else value for key, value in call.given.items()}
+    mode, is_old = given.get("mode", "nearest"), call.kind == "Upsample"
+    places = "asymmetric" if is_old else given.get("coordinate_transformation_mode", "half_pixel")
+    if given.get("antialias"):
+        return None
+    if mode == "nearest":
+        is_floor = places == "asymmetric" and (is_old or given.get("nearest_mode") == "floor")
+        return NEAREST if is_floor else nearest_of(data, out) if "half_pixel" in places else None
+    blended = {"half_pixel": LINEAR, "pytorch_half_pixel": LINEAR, "align_corners": CORNERS}
+    return blended.get(places) if mode == "linear" else None
 
 
 def front_padding(

@@ -1,10 +1,10 @@
-"""Where the elements of a tensor come from: outputs of layers, which may be pooled and padded on the way."""
+"""Where the elements of a tensor come from: outputs of layers, which may be pooled, resized and padded on the way."""
 
 from collections.abc import Callable, Sequence
 
 from attrs import evolve, field, frozen
 
-from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.joins import NEAREST, Pool, Resize
 from cpsat_pim.workload.network import INPUT
 
 #: Columns and rows.
@@ -13,7 +13,8 @@ Pair = tuple[int, int]
 
 @frozen
 class Source:
-    """A layer's output, or the network's input: behind `pool` if it is pooled, then behind `pad` zeros (left, top).
+    """A layer's output, or the network's input: behind `pool` if it is pooled, `resize` if it is then resized, and then
+    `pad` zeros (left, top).
 
     `rest`: what `pool` is behind the first pooling, where there were several.
     """
@@ -23,18 +24,31 @@ class Source:
     pad: Pair = (0, 0)
     first: Pool | None = field()
     rest: Pool | None = None
+    resize: Resize | None = None
 
     @first.default
     def _whole(self) -> Pool | None:
         return self.pool
 
     def pooled(self, pool: Pool) -> "Source":
-        """Return the source pooled once more. A window of windows is one window."""
+        """Return the source pooled once more. A window of windows is one window; what is resized stays as it is."""
+        if self.resize is not None:
+            return self
         if self.pool is None:
             return Source(self.layer, _behind(None, self.pad, pool))
         return Source(
             self.layer, _behind(self.pool, self.pad, pool), first=self.first, rest=_behind(self.rest, self.pad, pool)
         )
+
+    def resized(self, resize: Resize) -> "Source":
+        """Return the source with other rows and columns; as it is where that is no single step."""
+        return self if self.resize is not None or any(self.pad) else evolve(self, resize=resize)
+
+    @property
+    def size(self) -> Pair | None:
+        """Width and height, as they are pooled or resized; None for those of the layer."""
+        last = self.resize or self.pool
+        return last.size if last else None
 
     def padded(self, front: Pair) -> "Source":
         """Return the source behind more zeros (left, top)."""
@@ -50,6 +64,21 @@ def _behind(earlier: Pool | None, pad: Pair, pool: Pool) -> Pool:
         pad=[own.pad[a] + (pool.pad[a] + pad[a]) * own.stride[a] for a in axes],
         size=pool.size,
     )
+
+
+def resizing(data: Sequence[int], out: Sequence[int], kind: str | None) -> Resize | None:
+    """Return the resizing of `data` [batch, channels, height, width], or [batch, channels, width], to `out`.
+
+    None where nothing is resized, where layers have no such axes, or where it is of another `kind`, None.
+    """
+    if kind is None or len(data) != len(out) or len(out) not in (3, 4) or [*data[2:]] == [*out[2:]]:
+        return None
+    return Resize(size=(out[-1], out[-2] if len(out) == 4 else 1), kind=kind)
+
+
+def nearest_of(data: Sequence[int], out: Sequence[int]) -> str | None:
+    """Return `nearest` if sizes are multiples, so that it does not matter where the middles of elements lie."""
+    return None if any(size % have for have, size in zip(data[2:], out[2:], strict=False)) else NEAREST
 
 
 #: What is summed in a tensor, or in some of its channels.

@@ -1,19 +1,21 @@
-"""Operators of PyTorch that pool or pad what they pass on."""
+"""Operators of PyTorch that pool, resize or pad what they pass on."""
 
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from cpsat_pim.importers.layers import Layers
-from cpsat_pim.importers.origin import Pair, Parts, pooling
+from cpsat_pim.importers.origin import Pair, Parts, pooling, resizing
 from cpsat_pim.importers.products import Shape
 from cpsat_pim.importers.torch_nodes import for_each
-from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.joins import CORNERS, LINEAR, NEAREST, Pool
 
 _POOLS = ("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "max_pool2d_with_indices")
 _ADAPTIVE = ("_adaptive_avg_pool2d", "adaptive_avg_pool1d", "adaptive_max_pool2d")
 #: Operators that leave one element of some axes.
 _REDUCING = ("amax", "amin", "max", "mean", "min", "sum")
+_NEAREST = ("upsample_nearest1d", "upsample_nearest2d")
+_LINEAR = ("upsample_bilinear2d", "upsample_linear1d")
 _PADDING = tuple(f"{kind}_pad{axes}d" for kind in ("reflection", "replication") for axes in (1, 2))
 
 
@@ -28,6 +30,9 @@ def pass_on(kind: str, given: Mapping[str, Any], data: Shape, out: Shape, parts:
         stride = [have // size for have, size in zip(data[-axes:], out[-axes:], strict=True)]
         is_even = all(have == size * step for have, size, step in zip(data[-axes:], out[-axes:], stride, strict=True))
         return layers.pooled(parts, pooling(data, out, stride, stride, [0] * axes) if is_even else None)
+    if kind in (*_NEAREST, *_LINEAR):
+        blended = CORNERS if given.get("align_corners") else LINEAR
+        return layers.resized(parts, resizing(data, out, NEAREST if kind in _NEAREST else blended))
     if kind in _REDUCING:
         return layers.reduced(parts, math.prod(out))
     if kind in (*_PADDING, "constant_pad_nd"):

@@ -8,14 +8,14 @@ from cpsat_pim.planner.graph import Graph, LayerTask, Stack
 
 def content_of(graph: Graph, task: LayerTask) -> Hashable:
     """Return what the options of a layer depend on; layers may differ in names and in the values of weights only."""
-    readings = (task.reads.channels, task.reads_weights and task.reads_weights.channels)
+    readings = tuple(one and (one.spans, one.view) for one in (task.reads, task.beside, task.reads_weights))
     shapes = tuple((stack.extent, stack.element_bytes) for stack in stacks_of(graph, task))
     added = addition_of(graph, task, task.finishes)
-    rest = (task.weight_rows, task.pad, task.pool, task.input_pool, task.offset, added)
+    rest = (task.weight_rows, task.pad, task.pool, task.offset, added)
     return (task.workload.shape_key, shapes, readings, rest)
 
 
 def stacks_of(graph: Graph, task: LayerTask) -> list[Stack]:
     """Return the stacks that a layer reads (I, and what takes the place of W) and writes."""
-    second = [task.reads_weights.stack] if task.reads_weights else []
+    second = [task.second.stack] if task.second else []
     return [graph.stacks[name] for name in (task.reads.stack, *second, task.writes)]

@@ -4,12 +4,13 @@ A box is a row `n0 n1 c0 c1 y0 y1 x0 x1` of half-open ranges in a stack. Boxes o
 nodes with fewer boxes than others have empty ones.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from attrs import frozen
 
-from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.channels import Span
+from cpsat_pim.planner.graph import Graph, LayerTask, Reading
 from cpsat_pim.planner.partition import (
     LAYER_DIMS,
     TENSOR_DIMS,
@@ -18,6 +19,7 @@ from cpsat_pim.planner.partition import (
     part_indices,
     part_ranges,
 )
+from cpsat_pim.planner.views import source_ranges
 from cpsat_pim.workload.joins import Pool, Range
 
 _N, _P, _Q, _K, _C, _G = range(6)
@@ -25,16 +27,19 @@ _N, _P, _Q, _K, _C, _G = range(6)
 
 @frozen(kw_only=True, eq=False)
 class PartBoxes:
-    """Boxes of a layer's nodes; `pooled_input` is None without an `input_pool`, `weights` without a second tensor.
+    """Boxes of a layer's nodes.
 
+    `input`: of what it reads, `second` of what it reads besides, None if there is none. `seen_input`, `seen_second`:
+    the same as the layer sees them; None where they are not pooled or resized.
     `ranges[node, dim]`, dims N P Q K C G, are the parts themselves; `weight_elements[node]` the size of the weight box.
     """
 
     ranges: np.ndarray
     output: np.ndarray
     input: np.ndarray
-    pooled_input: np.ndarray | None
-    weights: np.ndarray | None
+    seen_input: np.ndarray | None
+    second: np.ndarray | None
+    seen_second: np.ndarray | None
     weight_elements: np.ndarray
 
 
@@ -53,14 +58,15 @@ def part_boxes(graph: Graph, task: LayerTask, partition: Partition) -> PartBoxes
 
 def boxes_of_parts(graph: Graph, task: LayerTask, ranges: np.ndarray) -> PartBoxes:
     """The boxes of parts of a layer: `ranges[part, dim]`, dims N P Q K C G."""
-    raw = _input_boxes(graph, task, ranges)
-    pooled = raw if task.input_pool else None
+    raw, seen = _read_boxes(graph, task, task.reads, ranges)
+    second, seen_second = _read_boxes(graph, task, task.beside, ranges) if task.beside else (None, None)
     return PartBoxes(
         ranges=ranges,
         output=output_boxes(task, ranges),
-        input=_unpooled(raw, task.input_pool, graph.stacks[task.reads.stack].shape) if task.input_pool else raw,
-        pooled_input=pooled,
-        weights=_weight_boxes(task, ranges) if task.reads_weights else None,
+        input=raw,
+        seen_input=seen,
+        second=_weight_boxes(task, ranges) if task.reads_weights else second,
+        seen_second=seen_second,
         weight_elements=_weight_elements(task, ranges),
     )
 
@@ -94,40 +100,43 @@ def pooled_boxes(boxes: np.ndarray, pool: Pool) -> np.ndarray:
     return found
 
 
-def _unpooled(boxes: np.ndarray, pool: Pool, shape: tuple[int, int, int, int]) -> np.ndarray:
-    """The elements that the windows of each pooled box cover."""
-    found = boxes.copy()
+def _read_boxes(
+    graph: Graph, task: LayerTask, reading: Reading, ranges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The boxes of a stack that parts read, and what they see of it, if that is something else."""
+    _, _, height, width = shape = graph.stacks[reading.stack].shape
+    if reading.view is None:
+        return _input_boxes(task, reading, (width, height), ranges), None
+    seen = _input_boxes(task, reading, reading.view.size, ranges)
+    raw = seen.copy()
     for at, axis, size in ((4, 1, shape[2]), (6, 0, shape[3])):
-        window, stride, pad = (getattr(pool, key)[axis] for key in ("window", "stride", "pad"))
-        found[..., at] = np.clip(boxes[..., at] * stride - pad, 0, size)
-        found[..., at + 1] = np.clip((boxes[..., at + 1] - 1) * stride - pad + window, 0, size)
-    found[volumes(boxes) == 0] = 0
-    return found
+        raw[..., at] = source_ranges(reading.view, axis, seen[..., at], size)[0]
+        raw[..., at + 1] = source_ranges(reading.view, axis, seen[..., at + 1] - 1, size)[1]
+    raw[volumes(seen) == 0] = 0
+    return raw, seen
 
 
 def output_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     """Output boxes of parts with these ranges: int64[nodes, boxes, 8]."""
     layer = task.workload
     channels = ranges[:, _G], ranges[:, _K], layer.K
-    written = ((task.offset, task.offset + layer.G * layer.K),)
+    written = (Span(0, task.offset, task.offset + layer.G * layer.K),)
     return _boxes(ranges[:, _N], *channels, written, ranges[:, _Q], ranges[:, _P])
 
 
-def _input_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarray:
-    """Input boxes in the (pooled) tensor that is read."""
-    layer, (_, _, height, width) = task.workload, graph.stacks[task.reads.stack].shape
-    if task.input_pool:
-        width, height = task.input_pool.size
+def _input_boxes(task: LayerTask, reading: Reading, size: tuple[int, int], ranges: np.ndarray) -> np.ndarray:
+    """Input boxes of a tensor of this width and height."""
+    layer, (width, height) = task.workload, size
     rows = _window_ranges(ranges[:, _Q], layer.stride[1], layer.dilation[1] * (layer.S - 1), task.pad[1], height)
     cols = _window_ranges(ranges[:, _P], layer.stride[0], layer.dilation[0] * (layer.R - 1), task.pad[0], width)
     channels = ranges[:, _G], ranges[:, _C], layer.C
-    return _boxes(ranges[:, _N], *channels, task.reads.channels, rows, cols)
+    return _boxes(ranges[:, _N], *channels, reading.spans, rows, cols)
 
 
 def _weight_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     """The part of the second tensor that takes the place of W."""
     assert task.reads_weights is not None
-    layer, read = task.workload, task.reads_weights.channels
+    layer, read = task.workload, task.reads_weights.spans
     rows, inner, bound = (_K, _C, layer.C) if task.weight_rows == "K" else (_C, _K, layer.K)
     first = np.tile(np.array([0, 1]), (len(ranges), 1))
     channels = ranges[:, _G], ranges[:, inner], bound
@@ -157,22 +166,14 @@ def _channel_ranges(groups: np.ndarray, channels: np.ndarray, bound: int) -> lis
     return [(g * bound + c0, g * bound + c1) for g in range(g0, g1)]
 
 
-def _shifted(ranges: Iterable[Range], offset: int) -> list[Range]:
-    return [(start + offset, stop + offset) for start, stop in ranges]
-
-
-def _translated(ranges: Iterable[Range], read: tuple[Range, ...]) -> list[Range]:
+def _translated(ranges: Sequence[Range], spans: Iterable[Span]) -> list[Range]:
     """Channels of a reader's list as channels of the stack, in the stack's order."""
-    if len(read) == 1:
-        return _shifted(ranges, read[0][0])
-    found, base = [], 0
-    for first, last in read:
-        length = last - first
+    found = []
+    for span in spans:
         for start, stop in ranges:
-            low, high = max(start - base, 0), min(stop - base, length)
+            low, high = max(start - span.first, 0), min(stop - span.first, span.stop - span.start)
             if low < high:
-                found.append((first + low, first + high))
-        base += length
+                found.append((span.start + low, span.start + high))
     return _merged(found)
 
 
@@ -191,17 +192,17 @@ def _boxes(
     groups: np.ndarray,
     channels: np.ndarray,
     bound: int,
-    places: tuple[Range, ...],
+    places: tuple[Span, ...],
     rows: np.ndarray,
     cols: np.ndarray,
 ) -> np.ndarray:
     """Boxes of every node, int64[nodes, boxes, 8], one a channel range; those of empty parts are all zeros.
 
-    `channels`: ranges in a group of so many (`bound`); `places`: the ranges of the stack in which those of all groups
-    lie one after the other. Nodes of equal ranges share the work.
+    `channels`: ranges in a group of so many (`bound`); `places`: where in the stack those lie that are read, counted
+    over all groups. Nodes of equal ranges share the work.
     """
-    if len(places) == 1 and groups.max() == 1:
-        return _one_box(n, channels + places[0][0], rows, cols)
+    if len(places) == 1 and places[0].first == 0 and groups.max() == 1 and places[0].stop - places[0].start >= bound:
+        return _one_box(n, channels + places[0].start, rows, cols)
     parts = np.concatenate([groups, channels], axis=1)
     _, first, which = np.unique(_numbers(parts), return_index=True, return_inverse=True)
     found = [

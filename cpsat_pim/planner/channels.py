@@ -1,25 +1,56 @@
 """Ranges of channels: those of tensors in their stack, and what a reader takes of them (docs/array.md, section 2)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from attrs import frozen
 
 from cpsat_pim.workload.joins import Range
 
 
-def cut(ranges: list[Range], taken: Range) -> Iterator[Range]:
+@frozen
+class Span:
+    """Channels `[start, stop)` of a stack, the first of which is channel `first` of a reader."""
+
+    first: int
+    start: int
+    stop: int
+
+
+def spans_of(ranges: Sequence[Range], taken: Sequence[Range] | None) -> list[tuple[int, Span]]:
+    """Return what a reader takes of ranges that are side by side, each with the number of its range.
+
+    `taken`: channels, counted over all ranges, in the order of the reader's; None: all.
+    """
+    whole = [(0, sum(stop - start for start, stop in ranges))]
+    found: list[tuple[int, Span]] = []
+    first = 0
+    for one in whole if taken is None else taken:
+        for number, (start, stop) in _cut(ranges, one):
+            found.append((number, Span(first, start, stop)))
+            first += stop - start
+    return found
+
+
+def _cut(ranges: Sequence[Range], taken: Range) -> Iterator[tuple[int, Range]]:
     """A range of channels that are counted over all of some ranges, as parts of these."""
     first = 0
-    for start, stop in ranges:
+    for number, (start, stop) in enumerate(ranges):
         low, high = max(taken[0], first), min(taken[1], first + stop - start)
         if low < high:
-            yield start + low - first, start + high - first
+            yield number, (start + low - first, start + high - first)
         first += stop - start
 
 
-def joined(ranges: list[Range]) -> list[Range]:
-    """Ranges in this order, each that begins where the one before ends joined with it."""
-    joined: list[Range] = []
-    for start, stop in ranges:
-        if joined and joined[-1][1] == start:
-            start = joined.pop()[0]
-        joined.append((start, stop))
+def joined(spans: Sequence[Span]) -> list[Span]:
+    """Return spans in this order, each that begins where the one before ends joined with it."""
+    joined: list[Span] = []
+    for span in spans:
+        if joined and joined[-1].stop == span.start and joined[-1].first + _length(joined[-1]) == span.first:
+            last = joined.pop()
+            span = Span(last.first, last.start, span.stop)
+        joined.append(span)
     return joined
+
+
+def _length(span: Span) -> int:
+    return span.stop - span.start

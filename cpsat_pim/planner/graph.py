@@ -1,15 +1,15 @@
 """The tensors of a network in a plan: stacks, sums, and what each layer reads and writes (docs/array.md, section 2)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from attrs import evolve, frozen
 
-from cpsat_pim.planner.channels import cut, joined
+from cpsat_pim.planner.channels import Span, joined, spans_of
 from cpsat_pim.planner.sums import Extent, Sum, operands_of, spread_axes, sum_problems
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import ADD, Pool, Range
+from cpsat_pim.workload.joins import ADD, Pool, Range, Resize
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 #: Lines of problems that are told at once: most follow from the first.
@@ -44,24 +44,36 @@ class Stack:
 
 @frozen(kw_only=True)
 class Reading:
-    """What a layer reads: channel ranges of a stack, in the order of its input channels, and a sum, if it is one."""
+    """What a layer reads of a stack: ranges of channels, in the order of its input channels.
+
+    `view`: how it is pooled or resized by the reader.
+    """
 
     stack: str
-    channels: tuple[Range, ...]
+    spans: tuple[Span, ...]
+    view: Pool | Resize | None = None
+
+    @property
+    def channels(self) -> tuple[Range, ...]:
+        """The ranges of the stack."""
+        return tuple((span.start, span.stop) for span in self.spans)
 
 
 @frozen(kw_only=True)
 class LayerTask:
-    """A layer with its tensors: `pad` (left, top), `offset` of its output's channels in the stack that it writes."""
+    """A layer with its tensors: `pad` (left, top), `offset` of its output's channels in the stack that it writes.
+
+    `beside`: what its input has of a second stack.
+    """
 
     name: str
     workload: ConvWorkload
     reads: Reading
+    beside: Reading | None = None
     reads_weights: Reading | None
     weight_rows: str | None
     pad: tuple[int, int]
     pool: Pool | None
-    input_pool: Pool | None
     writes: str
     offset: int
     finishes: tuple[Sum, ...] = ()
@@ -70,6 +82,11 @@ class LayerTask:
     def has_weights(self) -> bool:
         """Whether W holds weights, not activations."""
         return self.reads_weights is None
+
+    @property
+    def second(self) -> Reading | None:
+        """What it reads besides `reads`: in the place of W, or of a second stack."""
+        return self.reads_weights or self.beside
 
 
 @frozen(kw_only=True, slots=False)
@@ -108,7 +125,7 @@ class Graph:
     def _readers(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for task in self.tasks:
-            for stack in dict.fromkeys(reading.stack for reading in (task.reads, task.reads_weights) if reading):
+            for stack in dict.fromkeys(reading.stack for reading in (task.reads, task.second) if reading):
                 found.setdefault(stack, []).append(task.name)
         return found
 
@@ -174,7 +191,7 @@ class _Builder:
     def _stacks(self) -> dict[str, Stack]:
         """Tensors that are concatenated anywhere belong to one stack."""
         groups: dict[str, list[str]] = {name: [name] for name in self.sizes}
-        side_by_side = [parts for node in self.nodes if len(parts := self._parts(node)) > 1]
+        side_by_side = [parts for node in self.nodes for parts in self._seen_alike(node) if len(parts) > 1]
         listed = list(dict.fromkeys(part for parts in side_by_side for part in parts))
         for parts in side_by_side:
             merged = sorted({member for part in parts for member in groups[part]}, key=listed.index)
@@ -195,17 +212,43 @@ class _Builder:
             spread=spread_axes(members[0], self.sums.values(), self.sizes),
         )
 
-    def _reading(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> Reading:
-        """The channel ranges of tensors in their stack, or of what is taken of them; those that touch as one."""
-        stack = self.stacks[self.stack_of[names[0]]]
-        ranges: list[Range] = []
-        for name in names:
-            start = stack.offsets[stack.members.index(name)]
-            stop = start + self.sizes[name][1]
-            ranges.append((start, stop))
-        if taken is not None:
-            ranges = [part for one in taken for part in cut(ranges, one)]
-        return Reading(stack=stack.name, channels=tuple(joined(ranges)))
+    def _view(self, node: NetworkNode, name: str) -> Pool | Resize | None:
+        """How a layer sees a tensor of its input."""
+        view = (node.views or {}).get(name)
+        return view.change if view else node.input_pool
+
+    def _seen_alike(self, node: NetworkNode) -> list[tuple[str, ...]]:
+        """The tensors whose channels a layer reads one behind the other, those of one size seen in one way together."""
+        found: dict[object, tuple[str, ...]] = {}
+        for name in self._parts(node):
+            samples, _, *size = self.sizes[name]
+            key = self._view(node, name), samples, tuple(size)
+            found[key] = (*found.get(key, ()), name)
+        return list(found.values())
+
+    def _readings(self, node: NetworkNode) -> list[Reading]:
+        """What a layer reads of each stack as its input."""
+        names, groups = self._parts(node), self._seen_alike(node)
+        spans = spans_of([self._range(name) for name in names], node.channels)
+        return [
+            self._reading(group[0], [span for at, span in spans if names[at] in group], self._view(node, group[0]))
+            for group in groups
+        ]
+
+    def _range(self, name: str) -> Range:
+        """The channels of a tensor in its stack."""
+        stack = self.stacks[self.stack_of[name]]
+        start = stack.offsets[stack.members.index(name)]
+        return start, start + self.sizes[name][1]
+
+    def _reading(self, name: str, spans: Sequence[Span], view: Pool | Resize | None = None) -> Reading:
+        """Channels of the stack that a tensor belongs to; those that touch as one."""
+        return Reading(stack=self.stack_of[name], spans=tuple(joined(spans)), view=view)
+
+    def _read_as_weights(self, node: NetworkNode) -> Reading:
+        """What a product reads in the place of W."""
+        name = node.after[1]
+        return self._reading(name, [span for _, span in spans_of([self._range(name)], node.weight_channels)])
 
     # Checks
 
@@ -227,7 +270,20 @@ class _Builder:
             yield from self._product_problems(node)
         elif len(node.after) > 1 and node.join is None:
             yield f"{node.name}: join: must be concat or add, as it comes after {len(node.after)} layers"
+        yield from self._view_problems(node)
         yield from self._size_problems(node)
+
+    def _view_problems(self, node: NetworkNode) -> Iterator[str]:
+        """What is joined has one size as it is seen, and comes from at most two stacks, one of them of a product."""
+        parts = self._parts(node)
+        if node.views and (node.input_pool or not set(node.views) <= set(parts)):
+            yield f"{node.name}: views: must be of tensors that are its input, without an input_pool"
+        sizes = {(self.sizes[name][0], *self._seen_size(node, name)[::-1]) for name in parts}
+        if len(sizes) > 1:
+            yield f"{node.name}: after: must have one size (got {', '.join(map(str, sorted(sizes)))})"
+        count, most = len(self._seen_alike(node)), 2 if node.weights else 1
+        if count > most:
+            yield f"{node.name}: after: must be tensors of {most} sizes or views at most (got {count})"
 
     def _size_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is read has the channels and the size that the layer takes."""
@@ -245,8 +301,7 @@ class _Builder:
         reach = [max(2 * step, constant) for step, constant in zip(steps, constants, strict=True)]
         for axis, have, need, most, stride in zip(("columns", "rows"), size, taken, reach, layer.stride, strict=True):
             if need - have > most or (have - need >= stride and not is_product):
-                how = "must be padded or pooled to fit (pad, pool, input_pool)"
-                how += "; what is up-sampled cannot be planned" if need >= 2 * have else ""
+                how = "must be padded, pooled or resized to fit (pad, pool, input_pool, views)"
                 yield f"{node.name}: takes {need} {axis} (got {have}): {how}"
 
     def _channels(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> int:
@@ -279,9 +334,14 @@ class _Builder:
     # Results
 
     def _read_size(self, node: NetworkNode) -> tuple[int, int]:
-        """(width, height) of what a layer reads, pooled."""
-        _, _, height, width = self.sizes[self._parts(node)[0]]
-        return node.input_pool.size if node.input_pool else (width, height)
+        """(width, height) of what a layer reads, as it sees it."""
+        return self._seen_size(node, self._parts(node)[0])
+
+    def _seen_size(self, node: NetworkNode, name: str) -> tuple[int, int]:
+        """(width, height) of a tensor as a layer sees it."""
+        _, _, height, width = self.sizes[name]
+        view = self._view(node, name)
+        return view.size if view else (width, height)
 
     def _pad(self, node: NetworkNode) -> tuple[int, int]:
         if node.pad is not None:
@@ -291,15 +351,16 @@ class _Builder:
 
     def _task(self, node: NetworkNode) -> LayerTask:
         stack = self.stacks[self.stack_of[node.name]]
+        reads, *beside = self._readings(node)
         return LayerTask(
             name=node.name,
             workload=node.workload,
-            reads=self._reading(self._parts(node), node.channels),
-            reads_weights=None if node.weights else self._reading(node.after[1:], node.weight_channels),
+            reads=reads,
+            beside=beside[0] if beside else None,
+            reads_weights=None if node.weights else self._read_as_weights(node),
             weight_rows=None if node.weights else self._weight_rows(node)[0],
             pad=self._pad(node),
             pool=node.pool,
-            input_pool=node.input_pool,
             writes=stack.name,
             offset=stack.offsets[stack.members.index(node.name)],
             finishes=tuple(s for s in self.sums.values() if s.finished_by == node.name),

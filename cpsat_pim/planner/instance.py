@@ -346,5 +346,5 @@ def _pair(factor: Factor, at: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _second(task: LayerTask) -> list[str]:
-    """Return the stack that takes the place of the weights, if one does."""
-    return [task.reads_weights.stack] if task.reads_weights else []
+    """Return the stack that is read besides, if one is."""
+    return [task.second.stack] if task.second else []

@@ -11,14 +11,14 @@ from cpsat_pim.planner.home_tables import homes_table, operands_table
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.step import Step
-from cpsat_pim.planner.tours import PULL, PULL_W, SHARES_INPUT, SHARES_WEIGHTS
+from cpsat_pim.planner.tours import PULL, SHARES_INPUT
 from tables.array.table import MEASURES, Speeds, pull_table, push_table
 
 _NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
 
 
 def measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[Home]) -> np.ndarray:
-    """Return the measures of the pull for all homes: int64[homes, homes of W or 1, MEASURES]."""
+    """Return the measures of the pull for all homes: int64[homes, homes of what is read besides or 1, MEASURES]."""
     out = np.zeros((len(reads), max(1, len(reads_weights)), MEASURES), dtype=np.int64)
     for own in _by_region(reads):
         for second in _by_region(reads_weights) or [[]]:
@@ -42,11 +42,10 @@ def _measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[H
     stack = stacks[task.reads.stack]
     out = np.zeros((len(reads), max(1, len(reads_weights)), MEASURES), dtype=np.int64)
     tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.extent, ())
-    if task.reads_weights is not None and boxes.weights is not None:
-        tours_w = step.tours_of(PULL_W, SHARES_WEIGHTS)
-        boxes_w = step.of_nodes(boxes.weights)[tours_w[:, 0]]
-        homes_w = homes_table(array.cols, stacks[task.reads_weights.stack].extent, tuple(reads_weights))
-    pooled = boxes.pooled_input
+    if task.second is not None and boxes.second is not None:
+        tours_w = step.tours_of(*step.second_exchange)
+        boxes_w = step.of_nodes(boxes.second)[tours_w[:, 0]]
+        homes_w = homes_table(array.cols, stacks[task.second.stack].extent, tuple(reads_weights))
     pull_table(
         step.rates.grid,
         _speeds(step.rates),
@@ -55,11 +54,11 @@ def _measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[H
         tours,
         step.of_nodes(boxes.input)[tours[:, 0]],
         homes_table(array.cols, stack.extent, tuple(reads)),
-        _NO_BOXES if pooled is None else boxes.input,
-        _NO_BOXES if pooled is None else pooled,
+        step.viewed,
         tours_w,
         boxes_w,
         homes_w,
+        step.viewed_second,
         stack.element_bytes,
         out,
     )

@@ -73,9 +73,9 @@ class _FirstNode:
         boxes, stacks, task = self.boxes, self.graph.stacks, self.task
         arriving = max(int(volumes(boxes.input).sum()) - read, 0)
         size, scans = arriving * stacks[task.reads.stack].element_bytes, _parts(arriving, read)
-        if boxes.weights is not None and task.reads_weights is not None:
-            arriving = max(int(volumes(boxes.weights).sum()) - read_weights, 0)
-            size += arriving * stacks[task.reads_weights.stack].element_bytes
+        if boxes.second is not None and task.second is not None:
+            arriving = max(int(volumes(boxes.second).sum()) - read_weights, 0)
+            size += arriving * stacks[task.second.stack].element_bytes
             scans += _parts(arriving, read_weights)
         return max(self._scan_cycles(size, scans), self._pull_over_bus(read, read_weights))
 
@@ -87,12 +87,12 @@ class _FirstNode:
         ranges, members = self._read_by_first_row(SHARES_INPUT)
         arriving = volumes(boxes_of_parts(self.graph, task, ranges).input).reshape(len(members), -1).sum(axis=1)
         size = _lacking(arriving, members, read) * self.graph.stacks[task.reads.stack].element_bytes
-        if task.reads_weights is not None:
-            ranges, members = self._read_by_first_row(SHARES_WEIGHTS)
-            boxes = boxes_of_parts(self.graph, task, ranges).weights
+        if task.second is not None:
+            ranges, members = self._read_by_first_row(SHARES_INPUT if task.beside else SHARES_WEIGHTS)
+            boxes = boxes_of_parts(self.graph, task, ranges).second
             assert boxes is not None
             arriving = volumes(boxes).reshape(len(members), -1).sum(axis=1)
-            width = self.graph.stacks[task.reads_weights.stack].element_bytes
+            width = self.graph.stacks[task.second.stack].element_bytes
             size += _lacking(arriving, members, read_weights) * width
         return -(-size // array.flit_bytes)
 
@@ -140,13 +140,12 @@ class _FirstNode:
     def node_bytes(self) -> int:
         """All that is read, weights among it, and all that is computed unless it becomes a sum."""
         boxes, stacks, task, layer = self.boxes, self.graph.stacks, self.task, self.task.workload
-        read = volumes(boxes.input).sum()
-        read += 0 if boxes.pooled_input is None else volumes(boxes.pooled_input).sum()
-        found = int(read) * stacks[task.reads.stack].element_bytes
+        seen = [boxes.input, *(one for one in (boxes.seen_input, boxes.seen_second) if one is not None)]
+        found = sum(int(volumes(one).sum()) for one in seen) * stacks[task.reads.stack].element_bytes
         if task.reads_weights is None:
             found += int(boxes.weight_elements[0]) * layer.weight_bytes
-        elif boxes.weights is not None and task.reads_weights.stack != task.reads.stack:
-            found += int(volumes(boxes.weights).sum()) * stacks[task.reads_weights.stack].element_bytes
+        if boxes.second is not None and task.second is not None and task.second.stack != task.reads.stack:
+            found += int(volumes(boxes.second).sum()) * stacks[task.second.stack].element_bytes
         if self.partition.split("C") > 1:
             return found + self.output * layer.psum_bytes
         return found + (0 if task.finishes else self.output * layer.output_bytes)

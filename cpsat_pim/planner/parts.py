@@ -54,7 +54,7 @@ class Parts:
     def _most_at_home(self) -> tuple[int, int, int]:
         """Return the most elements on one node of what is read, of what takes the place of W and of what is written."""
         task, (reads, reads_weights, writes) = self.task, self.homes
-        second, stacks = task.reads_weights, self.graph.stacks
+        second, stacks = task.second, self.graph.stacks
         return (
             most_at_home(stacks[task.reads.stack], reads),
             most_at_home(stacks[second.stack], reads_weights) if second else 0,

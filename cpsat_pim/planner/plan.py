@@ -169,7 +169,7 @@ def is_joined(plan: Plan, one: Sum) -> bool:
 
 def is_read_from(task: LayerTask, stack: str, channels: tuple[int, int]) -> bool:
     """Whether a layer reads some of these channels of a stack."""
-    readings = [task.reads, *([task.reads_weights] if task.reads_weights else [])]
+    readings = [task.reads, *([task.second] if task.second else [])]
     return any(
         reading.stack == stack and any(a < channels[1] and channels[0] < b for a, b in reading.channels)
         for reading in readings

@@ -84,7 +84,8 @@ def _output(network: Network, nodes: Sequence[NetworkNode]) -> str:
 
 def _renamed(node: NetworkNode, names: dict[str, str]) -> NetworkNode:
     """Return a layer that comes after layers of other names."""
-    return evolve(node, after=[names.get(name, name) for name in node.after])
+    views = node.views and {names.get(name, name): view for name, view in node.views.items()}
+    return evolve(node, after=[names.get(name, name) for name in node.after], views=views)
 
 
 def _name(name: str, run: int) -> str:

@@ -14,7 +14,7 @@ from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import TENSOR_DIMS, Digits, channel_group
 from cpsat_pim.planner.plan import LISTED, LayerPlan, Plan
 from cpsat_pim.planner.tours import EXCHANGES
-from cpsat_pim.workload.joins import ADD, CONCAT
+from cpsat_pim.workload.joins import ADD, CONCAT, RESIZES, View
 from cpsat_pim.workload.joins import Pool as NetworkPool
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 from tracesim import array as simulator
@@ -203,8 +203,21 @@ def _layer(graph: Graph, node: NetworkNode, numbers: dict[str, int]) -> simulato
         input_pool=_pool(node.input_pool),
         channels=node.channels,
         weight_channels=node.weight_channels,
+        views=_views(node, after) if node.views else (),
         weight_dim=-1 if task.weight_rows is None else Dim[task.weight_rows],
     )
+
+
+def _views(node: NetworkNode, after: tuple[str, ...]) -> tuple[records.View, ...]:
+    """How the layer sees each tensor of its input."""
+    listed = after if node.join == CONCAT else after[:1]
+    return tuple(_view((node.views or {}).get(name)) for name in listed)
+
+
+def _view(view: View | None) -> records.View:
+    if view is None or view.resize is None:
+        return _pool(view.pool if view else None)
+    return records.Resize(view.resize.size, RESIZES.index(view.resize.kind))
 
 
 def _pool(pool: NetworkPool | None) -> simulator.Pool | None:

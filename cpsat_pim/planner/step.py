@@ -27,9 +27,10 @@ from cpsat_pim.planner.tours import (
     tours_of,
     weight_groups,
 )
+from cpsat_pim.planner.views import viewed
 from tables.array.counts import Homes
 from tables.array.pull import gather_weights, pull
-from tables.array.push import push, reduce_scatter, repool
+from tables.array.push import Viewed, push, reduce_scatter, review
 
 #: Dims that a reduced part may be cut along, the first of the largest first.
 _CHUNK_DIMS = ("K", "Q", "P", "N", "G")
@@ -83,22 +84,41 @@ class Step:
             gather_weights(self.rates.grid, groups, elements, width, work.loads, work.dram, work.totals, work.received)
         return work.cost("weights", self.rates)
 
-    def pull(self, home: Home, weights_home: Home | None = None) -> PhaseCost:
-        """Input boxes (and what takes the place of W) from their homes."""
+    def pull(self, home: Home, second_home: Home | None = None) -> PhaseCost:
+        """Input boxes, and those of what is read besides, from their homes."""
         work, task = Work(self.array), self.task
-        self._pull(work, PULL, SHARES_INPUT, self.boxes.input, task.reads.stack, home)
-        if task.reads_weights is not None and weights_home is not None and self.boxes.weights is not None:
-            self._pull(work, PULL_W, SHARES_WEIGHTS, self.boxes.weights, task.reads_weights.stack, weights_home)
-        if self.boxes.pooled_input is not None:
-            layout, width = layout_code(home.layout), self.graph.stacks[task.reads.stack].element_bytes
-            nodes, raw, pooled = self.numbers, self.boxes.input, self.boxes.pooled_input
-            repool(self.rates.grid, nodes, raw, pooled, layout, width, work.dram, work.totals)
+        self._pull(work, (PULL, SHARES_INPUT), self.boxes.input, task.reads.stack, home, self.viewed)
+        if task.second is not None and second_home is not None and self.boxes.second is not None:
+            boxes, stack = self.boxes.second, task.second.stack
+            self._pull(work, self.second_exchange, boxes, stack, second_home, self.viewed_second)
         return work.cost("pull", self.rates)
 
+    @property
+    def second_exchange(self) -> tuple[str, tuple[str, ...]]:
+        """The tours of what is read besides, and the dims in which the members of their sets agree."""
+        return (PULL_W, SHARES_WEIGHTS) if self.task.reads_weights is not None else (PULL, SHARES_INPUT)
+
+    @cached_property
+    def viewed(self) -> Viewed:
+        """What nodes pool or resize of their input."""
+        return viewed(self.task.reads.view, self.boxes.input, self.boxes.seen_input)
+
+    @cached_property
+    def viewed_second(self) -> Viewed:
+        """The same of what is read besides."""
+        view = self.task.second.view if self.task.second else None
+        return viewed(view, self.boxes.second, self.boxes.seen_second)
+
     def _pull(
-        self, work: Work, exchange: str, dims: tuple[str, ...], boxes: np.ndarray, stack: str, home: Home
+        self,
+        work: Work,
+        exchange: tuple[str, tuple[str, ...]],
+        boxes: np.ndarray,
+        stack: str,
+        home: Home,
+        viewed: Viewed,
     ) -> None:
-        tours = self.tours_of(exchange, dims)
+        tours = self.tours_of(*exchange)
         width = self.graph.stacks[stack].element_bytes
         pull(
             self.rates.grid,
@@ -112,6 +132,8 @@ class Step:
             work.totals,
             work.received,
         )
+        layout = layout_code(home.layout)
+        review(self.rates.grid, self.numbers, viewed, layout, width, work.dram, work.totals)
 
     def reduce(self, layout: str) -> PhaseCost:
         """Add partial sums, where C is split; they lie in the layout of the output's home."""
@@ -200,9 +222,10 @@ class Step:
             own = whole * layer.psum_bytes + (volumes(self.held).sum(axis=-1) - self._stays(stay)) * layer.output_bytes
         else:
             own = (whole - self._stays(stay)) * layer.output_bytes
-        if boxes.pooled_input is not None:
-            width = self.graph.stacks[self.task.reads.stack].element_bytes
-            own = own + volumes(boxes.pooled_input).sum(axis=-1) * width
+        width = self.graph.stacks[self.task.reads.stack].element_bytes
+        for seen in (boxes.seen_input, boxes.seen_second):
+            if seen is not None:
+                own = own + volumes(seen).sum(axis=-1) * width
         staged: np.ndarray = pulled.received + weights_phase.received + self.of_nodes(own)
         return staged
 

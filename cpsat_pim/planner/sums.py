@@ -72,15 +72,13 @@ class _SumRules:
                     yield from self._reader_problems(node, found, place)
 
     def _size_problems(self, node: NetworkNode) -> Iterator[str]:
-        """Yield a line where operands have different sizes. Those of a sum may have one element along an axis."""
+        """Yield a line where operands of a sum have different sizes; they may have one element along an axis."""
         operands = operands_of(node)
-        if node.join == ADD:
-            first = self.sizes[operands[0]]
-            fits = all({self.sizes[name][a] for name in operands} <= {1, first[a]} for a in range(4))
-        else:
-            fits = len({self.sizes[name][::2] for name in operands}) == 1
-        if not fits:
-            sizes = sorted({self.sizes[name] if node.join == ADD else self.sizes[name][::2] for name in operands})
+        if node.join != ADD:
+            return
+        first = self.sizes[operands[0]]
+        if not all({self.sizes[name][a] for name in operands} <= {1, first[a]} for a in range(4)):
+            sizes = sorted({self.sizes[name] for name in operands})
             yield f"{node.name}: after: must have one size (got {', '.join(map(str, sizes))})"
 
     def _spread_problems(self, one: Sum) -> Iterator[str]:

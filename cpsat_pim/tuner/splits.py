@@ -114,12 +114,13 @@ def _fetched_bytes(graph: Graph, task: LayerTask, split: Split) -> int:
     """
     layer, (n, p, q, k, _, _) = task.workload, split
     found = 0
-    if task.input_pool is None:  # what is pooled on the way in is left out, which is still a bound
+    if task.reads.view is None:  # what is pooled or resized on the way in is left out, which is still a bound
         shape = graph.stacks[task.reads.stack].shape
         columns = _box_sums(shape[3], task.pad[0], layer.stride[0], layer.dilation[0] * (layer.R - 1), layer.P, p)
         lines = _box_sums(shape[2], task.pad[1], layer.stride[1], layer.dilation[1] * (layer.S - 1), layer.Q, q)
         needed = k * columns[0] * lines[0] - columns[1] * lines[1]
-        found += max(0, needed) * layer.N * layer.G * layer.C * graph.stacks[task.reads.stack].element_bytes
+        channels = sum(stop - start for start, stop in task.reads.channels)
+        found += max(0, needed) * layer.N * channels * graph.stacks[task.reads.stack].element_bytes
     if task.reads_weights is not None:
         copies = n * p * q - 1
         found += copies * layer.G * layer.K * layer.C * graph.stacks[task.reads_weights.stack].element_bytes

@@ -1,11 +1,22 @@
-"""What a network file states about the tensors between layers: pooling windows, and the size of the network's input."""
+"""What a network file states about the tensors between layers: pooling windows, other sizes, the input's size."""
 
 import itertools
 from typing import Any
 
 from attrs import field, frozen
 
-from cpsat_pim.base.validate import LIMIT, Rule, as_pair, is_integer, pair_of_positive, positive
+from cpsat_pim.base.reading import Value, record_of
+from cpsat_pim.base.validate import (
+    LIMIT,
+    Rule,
+    as_pair,
+    is_a,
+    is_integer,
+    one_of,
+    or_none,
+    pair_of_positive,
+    positive,
+)
 
 CONCAT, ADD = "concat", "add"
 #: The ways in which several tensors become a layer's input.
@@ -77,6 +88,49 @@ class Pool:
     stride: tuple[int, int] = field(default=(1, 1), converter=as_pair, validator=pair_of_positive)
     pad: tuple[int, int] = field(default=(0, 0), converter=as_pair, validator=padding)
     size: tuple[int, int] = field(converter=as_pair, validator=pair_of_positive)
+
+
+NEAREST, LINEAR, CORNERS = "nearest", "linear", "corners"
+#: How a tensor gets other rows and columns.
+RESIZES = (NEAREST, LINEAR, CORNERS)
+
+
+@frozen(kw_only=True)
+class Resize:
+    """A tensor with other rows and columns, `size` (width, height) in all (docs/array.md, section 2).
+
+    `kind`: `nearest`: each element is one of the source; `linear` and `corners`: it blends those that it lies between,
+    where halves of elements, or the corners of both, lie on each other.
+
+    Raises:
+        ValueError: the size is not a pair of positive integers, or there is no such kind.
+    """
+
+    size: tuple[int, int] = field(converter=as_pair, validator=pair_of_positive)
+    kind: str = field(default=NEAREST, validator=one_of(*RESIZES), metadata={"kind": Value(one_of(*RESIZES))})
+
+
+@frozen(kw_only=True)
+class View:
+    """How a layer sees one of the tensors that it reads: pooled or resized.
+
+    Raises:
+        ValueError: it says neither, or both.
+    """
+
+    pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
+    resize: Resize | None = field(default=None, validator=or_none(is_a(Resize)), metadata={"kind": record_of(Resize)})
+
+    def __attrs_post_init__(self) -> None:
+        if (self.pool is None) == (self.resize is None):
+            raise ValueError("View: must have pool or resize, and not both")
+
+    @property
+    def change(self) -> Pool | Resize:
+        """What is done to the tensor."""
+        change = self.pool or self.resize
+        assert change is not None  # one of both is there
+        return change
 
 
 @frozen(kw_only=True)

@@ -54,7 +54,7 @@ from cpsat_pim.base.validate import (
     positive,
     text,
 )
-from cpsat_pim.workload.joins import JOINS, InputSize, Pool, Range, as_ranges, channel_ranges, padding
+from cpsat_pim.workload.joins import JOINS, InputSize, Pool, Range, View, as_ranges, channel_ranges, padding
 from cpsat_pim.workload.layer import ConvWorkload
 from cpsat_pim.workload.parameters import Parameters, Size, sized
 
@@ -80,7 +80,8 @@ class NetworkNode:
     holds activations.
 
     `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
-    output. `input_pool`: pooling of its input, as only this layer reads it. `weight_rows`: the dim along the width of a
+    output. `input_pool`: pooling of its input, as only this layer reads it; `views`: how it sees single tensors of its
+    input, by name, where they are pooled or resized before they are joined. `weight_rows`: the dim along the width of a
     tensor that is read as W. `channels`: those that it takes of what it reads, side by side, in the order of its own;
     absent: all. `weight_channels`: those of the tensor that is read as W. `bytes`: widths of this layer's elements that
     its network's (or the machine's) do not replace, by tensor.
@@ -103,6 +104,7 @@ class NetworkNode:
     )
     pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
     input_pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
+    views: dict[str, View] | None = field(default=None, metadata={"kind": Table(record_of(View))})
     weight_rows: str | None = field(
         default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
     )
@@ -112,7 +114,7 @@ class NetworkNode:
 
 
 #: Keys of a layer's entry about the tensors around it, without defaults of their own.
-BETWEEN = ("join", "pad", "pool", "input_pool", "weight_rows", "channels", "weight_channels")
+BETWEEN = ("join", "pad", "pool", "input_pool", "views", "weight_rows", "channels", "weight_channels")
 
 
 @frozen(kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import asdict
 
 from cpsat_pim.base.reading import SUFFIXES, VERSION, hint, to_yaml
-from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.layer import ConvWorkload, plain_width
 from cpsat_pim.workload.network import BETWEEN, BOUNDS, BYTES, INPUT, PAIRS, Network, NetworkNode
 
@@ -62,11 +62,11 @@ def _entry(node: NetworkNode) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Convert a field to the form of the file."""
-    return {k: list(v) for k, v in asdict(value).items()} if isinstance(value, Pool) else _listed(value)
-
-
-def _listed(value: Any) -> Any:
-    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, View | Pool | Resize):
+        return _plain({key: item for key, item in asdict(value, recurse=False).items() if item is not None})
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _flow(value: object) -> str:

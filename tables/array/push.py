@@ -1,5 +1,7 @@
 """What nodes send after they have computed: partial sums to be added, outputs to their homes (section 5, 4 and 5)."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tables.array.counts import (
@@ -167,23 +169,32 @@ def _pool(
             totals[ADDITIONS] += volume(held[b])
 
 
+class Viewed(NamedTuple):
+    """Inputs that nodes pool or resize: boxes int64[nodes, boxes, 8] that they read, and that they make of these.
+
+    Neither has a node where inputs are taken as they are. `per_raw`, `per_seen`: additions an element of each.
+    """
+
+    raw: np.ndarray
+    seen: np.ndarray
+    per_raw: int
+    per_seen: int
+
+
 @njit
-def repool(
-    grid: Grid,
-    nodes: np.ndarray,
-    raw: np.ndarray,
-    pooled: np.ndarray,
-    layout: int,
-    width: int,
-    dram: np.ndarray,
-    totals: np.ndarray,
+def review(
+    grid: Grid, nodes: np.ndarray, viewed: Viewed, layout: int, width: int, dram: np.ndarray, totals: np.ndarray
 ) -> None:
-    """Nodes read their raw input boxes and write pooled ones; the last two arguments are modified in place."""
-    for i in range(len(nodes)):
-        _pool(grid, nodes[i], raw[i], layout, width, dram, totals)
-        for b in range(pooled.shape[1]):
-            if volume(pooled[i, b]) > 0:
-                access(grid, dram, nodes[i], WRITTEN, pooled[i, b], pooled[i, b], layout, width)
+    """Nodes read their raw input boxes and write those that they see; the last two arguments are modified in place."""
+    for i in range(len(viewed.raw)):
+        for b in range(viewed.raw.shape[1]):
+            raw, seen = viewed.raw[i, b], viewed.seen[i, b]
+            if volume(raw) > 0:
+                access(grid, dram, nodes[i], READ, raw, raw, layout, width)
+                totals[ADDITIONS] += viewed.per_raw * volume(raw)
+            if volume(seen) > 0:
+                access(grid, dram, nodes[i], WRITTEN, seen, seen, layout, width)
+                totals[ADDITIONS] += viewed.per_seen * volume(seen)
 
 
 @njit

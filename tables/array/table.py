@@ -21,7 +21,7 @@ from tables.array.counts import (
     sum_links,
 )
 from tables.array.pull import pull
-from tables.array.push import join, push, repool
+from tables.array.push import Viewed, join, push, review
 from tables.jit import njit
 
 #: Entries of a measured phase: cycles of the network and the DRAM, then exact counts.
@@ -72,23 +72,25 @@ def pull_table(
     tours: np.ndarray,
     boxes: np.ndarray,
     homes: Homes,
-    raw: np.ndarray,
-    pooled: np.ndarray,
+    viewed: Viewed,
     tours_w: np.ndarray,
     boxes_w: np.ndarray,
     homes_w: Homes,
+    viewed_w: Viewed,
     width: int,
     out: np.ndarray,
 ) -> None:
-    """The pull phase for every home of I (and of what is W): `out`, int64[homes, homes of W or 1, MEASURES].
+    """The pull phase for every home of I, and of what is W or a second part of I: `out`, int64[homes, homes of it or 1,
+    MEASURES].
 
-    `raw` and `pooled` are empty without an input pool, `homes_w` without a second tensor. `count`: nodes of the array.
+    `homes_w` are none without a second tensor. `count`: nodes of the array.
     Messages of both operands add up, so each is counted once a home; of their chains the longer one is waited for.
     """
     loads_w, dram_w = np.zeros((out.shape[1], count, 6), np.int64), np.zeros((out.shape[1], count, 3), np.int64)
     totals_w, received = np.zeros((out.shape[1], TOTALS), np.int64), np.zeros(count, np.int64)
     for b in range(len(homes_w.boxes)):
         pull(grid, tours_w, boxes_w, homes_w, b, width, loads_w[b], dram_w[b], totals_w[b], received)
+        review(grid, nodes, viewed_w, homes_w.layouts[b], width, dram_w[b], totals_w[b])
     loads, dram, totals = np.zeros((count, 6), np.int64), np.zeros((count, 3), np.int64), np.zeros(TOTALS, np.int64)
     both_loads, both_dram, both_totals = np.empty_like(loads), np.empty_like(dram), np.empty_like(totals)
     for a in range(len(homes.boxes)):
@@ -96,8 +98,7 @@ def pull_table(
         dram[:] = 0
         totals[:] = 0
         pull(grid, tours, boxes, homes, a, width, loads, dram, totals, received)
-        if len(raw) > 0:
-            repool(grid, nodes, raw, pooled, homes.layouts[a], width, dram, totals)
+        review(grid, nodes, viewed, homes.layouts[a], width, dram, totals)
         for b in range(out.shape[1]):
             _add(loads, loads_w[b], both_loads)
             _add(dram, dram_w[b], both_dram)

@@ -18,7 +18,7 @@ from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.simulation import differences, simulate, simulated_document, to_records
 from cpsat_pim.planner.space import Space, sides
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.network import Network, NetworkNode
 from tracesim.array import simulate_plan
 
@@ -28,7 +28,7 @@ LAYOUTS = ("BCHW", "BHWC", "BCHW[C2]", "BCHW[C3]", "BHWC[C3]")
 
 def layer(name, after, **fields):
     """A layer of a network."""
-    keys = ("join", "pad", "pool", "weights", "input_pool", "channels", "weight_channels")
+    keys = ("join", "pad", "pool", "weights", "input_pool", "views", "channels", "weight_channels")
     node = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
@@ -36,6 +36,14 @@ def layer(name, after, **fields):
 def widths(*nodes):
     """A network of such layers."""
     return Network(name="n", layers=nodes)
+
+
+HALF = View(pool=Pool(window=(3, 2), stride=(2, 2), size=(2, 3)))
+
+
+def resized(width, height, kind):
+    """A view of other columns and rows."""
+    return View(resize=Resize(size=(width, height), kind=kind))
 
 
 NETWORKS = {
@@ -108,6 +116,26 @@ NETWORKS = {
         layer("b", ["a"], P=4, Q=2, C=2, K=2, channels=[(2, 4)]),
         layer("c", ["a", "b"], P=4, Q=2, C=3, K=2, join="concat", channels=[(4, 6), (0, 1)]),
         layer("d", ["a", "b"], P=4, Q=2, C=2, K=3, G=2, join="concat", channels=[(1, 3), (5, 6), (0, 1)]),
+    ),
+    "beside": widths(  # a tensor that is concatenated in one place is pooled beside another one, and read alone
+        layer("a", ["input"], P=5, Q=6, C=2, K=3),
+        layer("b", ["input"], P=5, Q=6, C=2, K=2),
+        layer("c", ["a", "b"], P=2, Q=3, C=5, K=3, R=3, S=2, stride=(2, 2), pad=(0, 0), join="concat"),
+        layer(
+            "d", ["c", "a", "b"], P=2, Q=3, C=8, K=4, S=2, pad=(0, 1), join="concat", views=dict.fromkeys("ab", HALF)
+        ),
+        layer("e", ["a"], P=5, Q=6, C=3, K=1),
+        layer("f", ["b", "c"], P=2, Q=3, C=2, K=1, G=2, join="concat", channels=[(1, 4), (0, 1)], views={"b": HALF}),
+    ),
+    "resized": widths(  # up-sampled beside what is there, and shrunk alone
+        layer("a", ["input"], P=6, Q=4, C=2, K=3, psum_bytes=4),
+        layer("b", ["a"], P=3, Q=2, C=3, K=4, stride=(2, 2)),
+        layer("c", ["b", "a"], P=6, Q=4, C=7, K=2, R=3, S=3, join="concat", views={"b": resized(6, 4, "linear")}),
+        layer("d", ["b"], P=5, Q=5, C=4, K=2, R=2, views={"b": resized(5, 5, "corners")}),
+        layer("gate", ["d"], C=2, K=2, input_pool=Pool(window=(5, 5), size=(1, 1))),
+        layer("e", ["c"], P=4, Q=1, C=2, K=2, views={"c": resized(4, 1, "nearest")}),
+        layer("g", ["d", "gate"], P=6, Q=3, C=2, K=2, join="add", views={"d": resized(6, 3, "linear")}),
+        layer("f", ["b", "c"], P=3, Q=7, C=6, K=2, join="concat", views=dict.fromkeys("bc", resized(3, 7, "nearest"))),
     ),
     "heads": widths(
         layer("a", ["input"], P=6, C=2, K=8),

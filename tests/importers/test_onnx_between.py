@@ -4,11 +4,12 @@ The expected fields are those that `docs/array.md`, section 2, gives these netwo
 takes: tensors and layers fit together.
 """
 
+import numpy as np
 import onnx
 import pytest
 
 from cpsat_pim.planner.graph import build_graph
-from cpsat_pim.workload.joins import InputSize, Pool
+from cpsat_pim.workload.joins import InputSize, Pool, Resize, View
 from cpsat_pim.workload.network import BETWEEN, Network
 from tests.importers.onnx_models import imported, integers, layer, layers, node, value, weight
 
@@ -186,6 +187,71 @@ def test_operands_of_which_only_some_are_pooled_pool_their_outputs(save):
             "a": {},
             "b": {"join": join, "input_pool": whole},
         }
+
+
+RESIZES = [
+    ({}, "nearest"),  # half pixels, and sizes that are multiples
+    ({"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, "nearest"),
+    ({"coordinate_transformation_mode": "asymmetric"}, None),  # rounds to the next one
+    ({"mode": "linear"}, "linear"),
+    ({"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}, "linear"),
+    ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, "corners"),
+    ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, None),
+    ({"mode": "linear", "antialias": 1}, None),
+    ({"mode": "cubic"}, None),
+]
+
+
+@pytest.mark.parametrize(("given", "kind"), RESIZES)
+def test_tensor_that_is_resized_beside_another_one_is_a_view(save, given, kind):
+    """Up-sampled to where it came from, and concatenated; a plan refuses what is resized in another way."""
+    file = save(
+        [
+            node("Conv", "x w1", "skip"),
+            node("Conv", "skip w2", "down", strides=[2, 2]),
+            onnx.helper.make_node("Resize", ["down", "", "scales"], ["up"], "up", **given),
+            node("Concat", "skip up", "cat", axis=1),
+            node("Conv", "cat w3", "conv", pads=[1, 1, 1, 1]),
+        ],
+        [value("x", 1, 2, 8, 6)],
+        [
+            *(weight("w1", 4, 2, 1, 1), weight("w2", 3, 4, 1, 1), weight("w3", 5, 7, 3, 3)),
+            onnx.numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales"),
+        ],
+    )
+    network = imported(file)
+    if kind is None:
+        with pytest.raises(ValueError, match="conv: after: must have one size"):
+            build_graph(network)
+        return
+    assert between(network)["conv"] == {
+        "join": "concat",
+        "views": {"down": View(resize=Resize(size=(6, 8), kind=kind))},
+    }
+
+
+def test_tensor_that_is_read_pooled_and_as_it_is_is_a_view_of_who_pools_it(save):
+    """A module of Inception v3: a concatenation, then a convolution beside a pooling, then two layers behind both."""
+    file = save(
+        [
+            *(node("Conv", "x w1", "a"), node("Conv", "x w2", "b"), node("Concat", "a b", "cat", axis=1)),
+            node("Conv", "cat w3", "down", strides=[2, 2]),
+            node("MaxPool", "cat", "pooled", kernel_shape=[3, 3], strides=[2, 2]),
+            node("Concat", "down pooled", "both", axis=1),
+            node("Conv", "both w4", "one"),
+            node("AveragePool", "both", "mean", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+            node("Conv", "mean w4", "other"),
+        ],
+        [value("x", 1, 2, 7, 7)],
+        [*(weight("w1", 4, 2, 1, 1), weight("w2", 3, 2, 1, 1), weight("w3", 5, 7, 3, 3), weight("w4", 2, 12, 1, 1))],
+    )
+    found = between(imported(file))
+    half = View(pool=Pool(window=(3, 3), stride=(2, 2), size=(3, 3)))
+    assert found["one"] == {"join": "concat", "views": {"a": half, "b": half}}
+    # Windows of 3 that begin 2 apart, three of them: 7 columns, the first one 2 in front of the tensor.
+    again = View(pool=Pool(window=(7, 7), stride=(2, 2), pad=(2, 2), size=(3, 3)))
+    mean = View(pool=Pool(window=(3, 3), pad=(1, 1), size=(3, 3)))
+    assert found["other"] == {"join": "concat", "views": {"down": mean, "a": again, "b": again}}
 
 
 @pytest.mark.parametrize("is_split", [True, False])

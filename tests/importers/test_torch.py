@@ -8,7 +8,9 @@ import pytest
 
 from cpsat_pim.cli.program import main
 from cpsat_pim.importers import import_network
+from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.network import Network, read_network
 
 torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
@@ -211,6 +213,20 @@ def test_products_in_operators_of_their_own_are_layers(function, macs):
     """Multiply-accumulates in execution order, counted by hand."""
     network = imported(function)
     assert [entry.count * entry.workload.macs for entry in network.layers] == macs
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [({}, "nearest"), ({"mode": "bilinear"}, "linear"), ({"mode": "bilinear", "corners": True}, "corners")],
+)
+def test_tensor_that_is_up_sampled_is_a_view_of_its_reader(given, kind):
+    """Beside the tensor that it was made of, which another layer reads pooled; a plan takes both."""
+    network = imported("pyramid", **given)
+    skip, deep, both = network.layers
+    half = Pool(window=(2, 2), stride=(2, 2), size=(4, 4))
+    assert (skip.pool, deep.input_pool) == (None, half)
+    assert (both.join, both.views) == ("concat", {"deep": View(resize=Resize(size=(8, 9), kind=kind))})
+    build_graph(network)
 
 
 @pytest.mark.parametrize("other", [False, True])

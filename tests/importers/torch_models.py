@@ -312,6 +312,20 @@ def pooled_activations() -> tuple[nn.Module, tuple[torch.Tensor]]:
     return Function(run, conv=nn.Conv2d(4, 6, 3)), (torch.randn(1, 4, 5, 5),)
 
 
+def pyramid(mode: str = "nearest", corners: bool = False) -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """A convolution of what is halved, up-sampled again beside what it came from."""
+
+    def run(own: Any, x: torch.Tensor) -> torch.Tensor:
+        skip = own.skip(x)
+        deep = own.deep(nn.functional.max_pool2d(skip, 2))
+        up = nn.functional.interpolate(deep, size=(9, 8), mode=mode, align_corners=corners or None)
+        both: torch.Tensor = own.both(torch.cat([skip, up], 1))
+        return both
+
+    model = Function(run, skip=nn.Conv2d(3, 4, 1), deep=nn.Conv2d(4, 6, 1), both=nn.Conv2d(10, 2, 3, padding=1))
+    return model, (torch.randn(1, 3, 9, 8),)
+
+
 def scanned() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
     """A state that meets weights in each of 5 steps."""
     from torch._higher_order_ops.scan import scan

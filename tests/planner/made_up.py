@@ -8,7 +8,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.planner.nodes import NodeCost, NodeProblem, layout_index
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, node_program
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.network import NetworkNode
 
 NODE = PIMArchitecture()
@@ -82,7 +82,7 @@ class MadeUpCosts:
 
 def layer(name, after, **fields):
     """A layer of a network."""
-    keys = ("join", "pool", "weights", "input_pool")
+    keys = ("join", "pool", "weights", "input_pool", "views")
     node = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
@@ -107,6 +107,11 @@ NETWORKS = {
         layer("a", ["input"], P=4, C=2, K=2),
         layer("b", ["input"], P=4, C=2, K=4),
         layer("c", ["a", "b"], P=4, C=6, join="concat"),
+    ],
+    "beside": [  # the last layer reads two stacks, one of them resized
+        layer("a", ["input"], P=4, C=2, K=2),
+        layer("b", ["a"], P=2, C=2, K=3, stride=(2, 1)),
+        layer("c", ["a", "b"], P=4, C=5, join="concat", views={"b": View(resize=Resize(size=(4, 1), kind="linear"))}),
     ],
     "product": [
         layer("a", ["input"], P=4, C=2, K=4),

@@ -4,8 +4,10 @@ import pytest
 
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
+
+FOUR = Resize(size=(4, 1))
 
 
 def network(*nodes):
@@ -15,7 +17,7 @@ def network(*nodes):
 
 def node(name, after, **fields):
     """A layer; keys that are no bounds are the network's."""
-    keys = ("join", "pool", "input_pool", "weights", "count", "pad", "weight_rows")
+    keys = ("join", "pool", "input_pool", "weights", "count", "pad", "weight_rows", "views")
     own = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
 
@@ -83,12 +85,27 @@ def test_heads_of_a_product_lie_along_channels():
         ([node("a", ["input"], K=2), node("b", ["a"], C=3)], "n: b: must read 3 channels (got 2 of a)"),
         (
             [node("a", ["input"], P=4, Q=2), node("b", ["a"], P=2, Q=2)],
-            "n: b: takes 2 columns (got 4): must be padded or pooled to fit (pad, pool, input_pool)",
+            "n: b: takes 2 columns (got 4): must be padded, pooled or resized to fit (pad, pool, input_pool, views)",
         ),
         (
             [node("a", ["input"], P=4, Q=2), node("b", ["a"], P=8, Q=2)],
-            "n: b: takes 8 columns (got 4): must be padded or pooled to fit (pad, pool, input_pool); what is "
-            "up-sampled cannot be planned",
+            "n: b: takes 8 columns (got 4): must be padded, pooled or resized to fit (pad, pool, input_pool, views)",
+        ),
+        (
+            [node("a", ["input"], P=4), node("b", ["input"], P=2), node("c", ["a", "b"], P=4, C=2, join="concat")],
+            "n: c: after: must have one size (got (1, 1, 2), (1, 1, 4))",
+        ),
+        (
+            [
+                node("a", ["input"], P=4),
+                *(node(name, ["input"], P=size) for name, size in (("b", 2), ("c", 3))),
+                node("d", ["a", "b", "c"], P=4, C=3, join="concat", views=dict.fromkeys("bc", View(resize=FOUR))),
+            ],
+            "n: d: after: must be tensors of 2 sizes or views at most (got 3)",
+        ),
+        (
+            [node("a", ["input"], P=2), node("b", ["a"], P=4, views={"input": View(resize=FOUR)})],
+            "n: b: views: must be of tensors that are its input, without an input_pool",
         ),
         ([node("a", ["input"], count=2)], "n: a: count must be 1 in a plan (got 2); write the layers one by one"),
         (

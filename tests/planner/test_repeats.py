@@ -157,7 +157,7 @@ def test_filters_that_overlap_or_images_stay_as_they_are():
 def test_more_constant_tokens_than_are_given_are_refused():
     """Of eight tokens six are made and one is a constant: where the last comes from nobody says."""
     short = network(*patches().layers[:1], node("a", ["patches"], P=8, C=4, K=4, pad=(1, 0)))
-    with pytest.raises(ValueError, match=r"a: takes 8 columns \(got 6\): must be padded or pooled to fit"):
+    with pytest.raises(ValueError, match=r"a: takes 8 columns \(got 6\): must be padded, pooled or resized to fit"):
         build_graph(written_out(short))
 
 

@@ -28,6 +28,7 @@ from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, all_plans, layer,
         ("residual", 2, False, False),
         ("gated", 2, False, True),
         ("concat", 2, False, False),
+        ("beside", 2, False, False),
         ("product", 2, False, False),
     ],
 )

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
 from cpsat_pim.workload.network_text import format_network, parse_shape
 from tests.conftest import FileWriter
@@ -188,7 +189,7 @@ def test_all_mistakes_of_a_file_are_told_at_once(write):
     assert str(caught.value).splitlines() == [
         "net.yaml:3:16: layers[a].P: must be a positive integer (got 0)",
         "net.yaml:3:19: layers[a].X: unknown key; there are name, R, S, P, Q, C, K, N, G, stride, dilation, count, "
-        "weights, join, pad, pool, input_pool, weight_rows, channels, weight_channels, bytes, after",
+        "weights, join, pad, pool, input_pool, views, weight_rows, channels, weight_channels, bytes, after",
         "net.yaml:4:20: layers[b].after: no earlier layer is named 'c'",
         "net.yaml:5:28: layers[d].N: must be a positive integer (got many)",
     ]
@@ -286,6 +287,29 @@ def test_written_network_is_read_as_itself(write, name):
     """Every packaged network."""
     network = read_network(name)
     assert read_network(write(format_network(network, "a comment"))) == network
+
+
+def test_views_of_tensors_are_written_and_read(write):
+    """A tensor that is pooled, and one that is resized, before they are concatenated."""
+    text = HEAD + (
+        "- {name: a, P: 2, after: [input]}\n- {name: b, P: 8, after: [input]}\n"
+        "- {name: c, P: 4, C: 2, after: [a, b], join: concat, views: {a: {resize: {size: [4, 1], kind: linear}}, "
+        "b: {pool: {window: 2, stride: 2, size: [4, 1]}}}}"
+    )
+    network = read_network(write(text))
+    assert network.layers[2].views == {
+        "a": View(resize=Resize(size=(4, 1), kind="linear")),
+        "b": View(pool=Pool(window=2, stride=2, size=(4, 1))),
+    }
+    assert read_network(write(format_network(network))).layers == network.layers
+
+
+@pytest.mark.parametrize("view", ["{}", "{pool: {window: 2, size: 2}, resize: {size: 2}}"])
+def test_view_that_does_not_say_how_is_refused(write, view):
+    """It pools, or it resizes."""
+    text = HEAD + f"- {{name: a, views: {{input: {view}}}}}"
+    with pytest.raises(ValueError, match=r"net\.yaml:.*views\[input\]: must have pool or resize, and not both"):
+        read_network(write(text))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ what. Messages are sent flit by flit, boxes are scanned run by run, and small ne
     network     stacks, sums, and what each layer reads (section 2)
     parts       digits, part ranges, sharing sets, tours (sections 3 and 5)
     areas       boxes of a tensor
+    views       what pooled and resized elements are made of
     needs       a node's boxes of I, W, O and of a home (section 4)
     scan        columns and rows of a box in a layout (section 4)
     flows       what moves and what is read and written in a phase
@@ -22,7 +23,7 @@ what. Messages are sent flit by flit, boxes are scanned run by run, and small ne
 """
 
 from tracesim.array.execute import execute_plan
-from tracesim.array.records import Array, Dram, Grid, Home, Layer, Plan, Pool, Step, Tours
+from tracesim.array.records import Array, Dram, Grid, Home, Layer, Plan, Pool, Resize, Step, Tours
 from tracesim.array.simulator import Figures, PhaseFigures, simulate_plan
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "PhaseFigures",
     "Plan",
     "Pool",
+    "Resize",
     "Step",
     "Tours",
     "execute_plan",

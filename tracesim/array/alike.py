@@ -21,7 +21,7 @@ def content_of(case: Case, number: int) -> Any:
         (
             layer._replace(after=()),
             step,
-            _read(case, case.network.inputs[number]),
+            [_read(case, reading) for reading in case.network.inputs[number]],
             _read(case, case.network.weights[number]),
             _placed(case, number + 1),
             [_placed(case, tensor) for tensor in operands],
@@ -38,7 +38,7 @@ def home_content(case: Case, tensor: int) -> Any:
 def _read(case: Case, reading: Reading | None) -> Any:
     if reading is None:
         return None
-    return reading.spans, _stack(case, reading.stack)
+    return reading.spans, reading.firsts, reading.view, _stack(case, reading.stack)
 
 
 def _placed(case: Case, tensor: int) -> Any:

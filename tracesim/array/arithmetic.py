@@ -6,7 +6,8 @@ from tracesim.array.areas import Area
 from tracesim.array.needs import Part
 from tracesim.array.network import Reading, stack_channels
 from tracesim.array.records import C as C_DIM
-from tracesim.array.records import G, Ints, K, Layer, Pool, R, S
+from tracesim.array.records import G, Ints, K, Layer, Pool, R, Resize, S
+from tracesim.array.views import sources
 
 
 class ExecutionError(Exception):
@@ -52,26 +53,26 @@ def _gather(inputs: Ints, present: Ints, n: Ints, c: Ints, rows: Ints, cols: Int
     return taken
 
 
-def pool_held(held: Ints, present: Ints, pool: Pool) -> tuple[Ints, Ints]:
-    """Return what windows add up of the elements that are present, and how many they find.
+def view_held(held: Ints, present: Ints, view: Pool | Resize) -> tuple[Ints, Ints]:
+    """Return what a pooled or resized tensor adds up of the elements that are present, and how many it finds.
 
-    int64[N, C, H, W] all; of pooled height and width both results.
+    int64[N, C, H, W] all; of the height and width that are seen both results.
     """
-    width, height = pool.size
+    width, height = view.size
     sums = np.zeros((*held.shape[:2], height, width), np.int64)
     found = np.zeros_like(sums)
     for y in range(height):
         for x in range(width):
-            rows, cols = (_window(pool, axis, at, held.shape[3 - axis]) for axis, at in ((1, y), (0, x)))
+            rows, cols = (slice(*sources(view, axis, at, held.shape[3 - axis])) for axis, at in ((1, y), (0, x)))
             sums[:, :, y, x] = (held * present)[:, :, rows, cols].sum(axis=(2, 3))
             found[:, :, y, x] = present[:, :, rows, cols].sum(axis=(2, 3))
     return sums, found
 
 
-def window_sizes(pool: Pool, height: int, width: int) -> Ints:
-    """Return int64[H, W] of the pooled tensor: how many elements each window covers of one of this size."""
+def window_sizes(view: Pool | Resize, height: int, width: int) -> Ints:
+    """Return int64[H, W] of the tensor that is seen: of how many elements each is made, of a tensor of this size."""
     ones = np.ones((1, 1, height, width), np.int64)
-    sizes: Ints = pool_held(ones, ones, pool)[1][0, 0]
+    sizes: Ints = view_held(ones, ones, view)[1][0, 0]
     return sizes
 
 
@@ -81,8 +82,3 @@ def mask(shape: tuple[int, ...], part: Area) -> Ints:
     for low, high in part.c:
         marked[slice(*part.n), low:high, slice(*part.y), slice(*part.x)] = 1
     return marked
-
-
-def _window(pool: Pool, axis: int, at: int, size: int) -> slice:
-    start = at * pool.stride[axis] - pool.pad[axis]
-    return slice(max(0, start), max(0, min(size, start + pool.window[axis])))

@@ -95,8 +95,8 @@ def staging_bytes(case: Case, number: int, phases: list[Phase]) -> Ints:
     is_split = split(case.plan.steps[number].grid, C) > 1
     stays = case.homes[case.network.members[number + 1].stack] if layer.pool is None else {}
     for place in step_places(case, number):
-        if layer.input_pool:
-            held[place.node] += elements(node_inputs(case, number, place)[0]) * int(widths[0])
+        for reading in (reading for reading in case.network.inputs[number] if reading.view):
+            held[place.node] += elements(node_inputs(case, number, place, reading)[0]) * int(widths[0])
         made = node_output(case, number, place)
         at_home = elements(meet(made, stays[place.node])) if place.node in stays and not is_split else 0
         held[place.node] += (elements(made) - at_home) * int(widths[3] if is_split else widths[2])

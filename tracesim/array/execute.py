@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tracesim.array.areas import Area
-from tracesim.array.arithmetic import ExecutionError, convolve_part, mask, pool_held, reader_channels, window_sizes
+from tracesim.array.arithmetic import ExecutionError, convolve_part, mask, reader_channels, view_held, window_sizes
 from tracesim.array.flows import HOST, INPUT, WEIGHT, Flow, Phase, flows_of
 from tracesim.array.inputs import Case, build_case, node_inputs, node_output, node_weights, step_places, weight_replicas
 from tracesim.array.needs import Part, member_area, part_of, weight_elements
-from tracesim.array.network import Sum, spot_of
+from tracesim.array.network import Reading, Sum, spot_of, viewed_size
 from tracesim.array.outputs import finished_sum, held_pieces
 from tracesim.array.parts import Place, split
 from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q
@@ -59,7 +59,7 @@ def _run_step(case: Case, homes: dict[int, Store], number: int, weights: dict[in
     """Run a layer, store its output at home, and return its MACs."""
     weighing, pulling, _, reducing, pushing = step_phases(case, number)
     boxes = _gather_weights(case, homes, number, weights, weighing, pulling)
-    sums, macs = _compute(case, number, _pull(case, homes, number, INPUT, pulling), boxes)
+    sums, macs = _compute(case, number, _pull_inputs(case, homes, number, pulling), boxes)
     held = sums if split(case.plan.steps[number].grid, C) == 1 else _reduce(case, number, sums, reducing)
     _check_held(case, number, held)
     output = _push(case, number, held, pushing)
@@ -78,7 +78,7 @@ def _gather_weights(
 ) -> dict[int, Ints]:
     """Return each node's weight box int64[g, k, c, S, R], from its chunk and what it receives."""
     if case.network.weights[number] is not None:
-        return _pulled_weights(case, number, _pull(case, homes, number, WEIGHT, pulling))
+        return _pulled_weights(case, number, _pull_weights(case, homes, number, pulling))
     boxes = {place.node: _weight_box(case, number, place, weights[number]) for place in step_places(case, number)}
     present = {node: np.zeros(box.size, np.int64) for node, box in boxes.items()}
     for replica in weight_replicas(case, number):
@@ -115,22 +115,35 @@ def _pulled_weights(case: Case, number: int, store: Store) -> dict[int, Ints]:
     return boxes
 
 
-def _pull(case: Case, homes: dict[int, Store], number: int, operand: int, pulling: Phase) -> Store:
-    """Return what each node has of an operand when the phase is over: what it needs, and all that is at home there."""
-    reading = case.network.inputs[number] if operand == INPUT else case.network.weights[number]
+def _pull_inputs(case: Case, homes: dict[int, Store], number: int, pulling: Phase) -> list[Store]:
+    """Return what each node has of each reading of I when the phase is over."""
+    stores = []
+    for index, reading in enumerate(case.network.inputs[number]):
+        needed = {place.node: node_inputs(case, number, place, reading)[1] for place in step_places(case, number)}
+        flows = [flow for flow in flows_of(pulling) if (flow.operand, flow.reading) == (INPUT, index)]
+        stores.append(_pull(case, homes[reading.stack], needed, flows))
+    return stores
+
+
+def _pull_weights(case: Case, homes: dict[int, Store], number: int, pulling: Phase) -> Store:
+    """Return what each node has of the tensor that is read as W when the phase is over."""
+    reading = case.network.weights[number]
     assert reading is not None  # the caller has looked
-    home = homes[reading.stack]
+    needed = {place.node: node_weights(case, number, place) for place in step_places(case, number)}
+    return _pull(case, homes[reading.stack], needed, [flow for flow in flows_of(pulling) if flow.operand == WEIGHT])
+
+
+def _pull(case: Case, home: Store, wanted: dict[int, Area], flows: list[Flow]) -> Store:
+    """Return what each node has of a stack behind these flows: what it needs, and all that is at home there."""
     store = Store(home.values.copy(), home.present.copy())
     needed = np.zeros_like(store.present)
-    for place in step_places(case, number):
-        wanted = node_inputs(case, number, place)[1] if operand == INPUT else node_weights(case, number, place)
-        needed[place.node] = mask(needed.shape[1:], wanted)
-    for flow in flows_of(pulling):
-        if flow.operand == operand:
-            part = mask(needed.shape[1:], flow.part)
-            for source, target in _hand_over(case, flow):
-                _require(not (part & ~needed[target]).any(), "a node receives an input that it does not need")
-                _move(store, source, target, part)
+    for node, area in wanted.items():
+        needed[node] = mask(needed.shape[1:], area)
+    for flow in flows:
+        part = mask(needed.shape[1:], flow.part)
+        for source, target in _hand_over(case, flow):
+            _require(not (part & ~needed[target]).any(), "a node receives an input that it does not need")
+            _move(store, source, target, part)
     _require(not (needed & ~store.present).any(), "an input does not come to a node that needs it")
     return store
 
@@ -153,10 +166,10 @@ def _move(store: Store, source: int, target: int, part: Ints) -> None:
 # -- compute and reduce -------------------------------------------------------------------------------------------
 
 
-def _compute(case: Case, number: int, inputs: Store, boxes: dict[int, Ints]) -> tuple[Store, int]:
+def _compute(case: Case, number: int, inputs: list[Store], boxes: dict[int, Ints]) -> tuple[Store, int]:
     """Return each node's (partial) sums, in channels of the layer's stack, and the MACs; each is done exactly once."""
     layer = case.plan.layers[number]
-    channels = reader_channels(case.network.inputs[number], int(layer.bounds[G] * layer.bounds[C]))
+    channels = np.arange(int(layer.bounds[G] * layer.bounds[C]))
     done = np.zeros(layer.bounds[[N, P, Q, K, C, G]], np.int64)
     store, first = _before_pooling(case, number), case.network.members[number + 1].channel
     for place in step_places(case, number):
@@ -166,7 +179,7 @@ def _compute(case: Case, number: int, inputs: Store, boxes: dict[int, Ints]) -> 
         if _is_empty(part):
             continue
         done[tuple(slice(*of) for of in part)] += 1
-        values, present = _pooled_inputs(case, number, place, inputs)
+        values, present = _joined_inputs(case, number, place, inputs)
         sums = convolve_part(layer, part, values, present, channels, boxes[place.node])
         store.values[place.node][:, first : first + sums.shape[1]] = sums
     _require(bool((done == 1).all()), "a MAC is not done exactly once")
@@ -177,14 +190,26 @@ def _is_empty(part: Part) -> bool:
     return any(low >= high for low, high in part)
 
 
-def _pooled_inputs(case: Case, number: int, place: Place, inputs: Store) -> tuple[Ints, Ints]:
-    """Return the values and the presence of a node's inputs behind `input_pool`."""
-    pool = case.plan.layers[number].input_pool
-    values, present = inputs.values[place.node], inputs.present[place.node]
-    if pool is None:
+def _joined_inputs(case: Case, number: int, place: Place, inputs: list[Store]) -> tuple[Ints, Ints]:
+    """Return the values and the presence of a node's inputs as the layer sees them, in the order of its channels."""
+    layer, readings = case.plan.layers[number], case.network.inputs[number]
+    width, height = viewed_size(case.network, readings[0])
+    shape = (int(layer.bounds[N]), int(layer.bounds[G] * layer.bounds[C]), height, width)
+    values, present = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for reading, store in zip(readings, inputs, strict=True):
+        own = _viewed(reading, store.values[place.node], store.present[place.node])
+        for (start, count), first in zip(reading.spans, reading.firsts, strict=True):
+            for whole, part in zip((values, present), own, strict=True):
+                whole[:, first : first + count] = part[:, start : start + count]
+    return values, present
+
+
+def _viewed(reading: Reading, values: Ints, present: Ints) -> tuple[Ints, Ints]:
+    """Return the values and the presence of a stack as a reader sees it."""
+    if reading.view is None:
         return values, present
-    sums, found = pool_held(values, present, pool)
-    return sums, (found == window_sizes(pool, *values.shape[2:])).astype(np.int64)
+    sums, found = view_held(values, present, reading.view)
+    return sums, (found == window_sizes(reading.view, *values.shape[2:])).astype(np.int64)
 
 
 def _before_pooling(case: Case, number: int) -> Store:
@@ -235,7 +260,7 @@ def _push(case: Case, number: int, held: Store, pushing: Phase) -> Ints:
     pool, stack = case.plan.layers[number].pool, case.network.members[number + 1].stack
     whole = mask(case.network.stack_shapes[stack], member_area(case.network, number + 1))
     home = np.stack([whole * mask(whole.shape, area) for area in _home_boxes(case, stack)])
-    pooled = [pool_held(v, p, pool) if pool else (v * p, p) for v, p in zip(held.values, held.present, strict=True)]
+    pooled = [view_held(v, p, pool) if pool else (v * p, p) for v, p in zip(held.values, held.present, strict=True)]
     values, found = (np.stack([pair[i] for pair in pooled]) for i in (0, 1))
     arrived, count = values * home, found * home
     for flow in flows_of(pushing):

@@ -18,8 +18,9 @@ class Flow(NamedTuple):
 
     Over a mesh that is one message an edge of the path, each passed on as it arrives. Through the host it is one
     message from the first node to all others.
-    `operand`: INPUT, WEIGHT or OUTPUT. `part`: its elements in the stack, or for weights `span`: elements of the node's
-    weight box. `is_delivered`: the first edge is a delivery, and the others belong to the tour.
+    `operand`: INPUT, WEIGHT or OUTPUT; `reading`: which of the layer's readings of I. `part`: its elements in the
+    stack, or for weights `span`: elements of the node's weight box. `is_delivered`: the first edge is a delivery, and
+    the others belong to the tour.
     """
 
     path: tuple[int, ...]
@@ -28,6 +29,7 @@ class Flow(NamedTuple):
     part: Area = NOWHERE
     span: Range = (0, 0)
     is_delivered: bool = False
+    reading: int = 0
 
 
 class Access(NamedTuple):

@@ -16,9 +16,9 @@ from tracesim.array.needs import (
     weight_area,
     weight_elements,
 )
-from tracesim.array.network import Network, derive_network
+from tracesim.array.network import Network, Reading, derive_network
 from tracesim.array.parts import Place, places, rotated, sharing_sets, tour_of
-from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q, by_value, checked_plan
+from tracesim.array.records import NEAREST, C, G, Ints, K, N, P, Plan, Pool, Q, by_value, checked_plan
 from tracesim.array.scan import Layout, layout_of, scan_area, scan_bytes
 
 
@@ -70,11 +70,10 @@ def node_output(case: Case, number: int, place: Place) -> Area:
     return output_area(layer, part_of(case.plan, number, place), case.network.members[number + 1].channel)
 
 
-def node_inputs(case: Case, number: int, place: Place) -> tuple[Area, Area]:
-    """Return the inputs that a node computes with, and those that it must have before they are pooled."""
-    layer = case.plan.layers[number]
-    wanted = input_area(case.network, number, layer, part_of(case.plan, number, place))
-    return wanted, raw_area(wanted, layer.input_pool, case.network.stack_shapes[case.network.inputs[number].stack])
+def node_inputs(case: Case, number: int, place: Place, reading: Reading) -> tuple[Area, Area]:
+    """Return the inputs of a reading that a node computes with, and those that it must have before they are viewed."""
+    wanted = input_area(case.network, reading, case.plan.layers[number], part_of(case.plan, number, place))
+    return wanted, raw_area(wanted, reading.view, case.network.stack_shapes[reading.stack])
 
 
 def node_weights(case: Case, number: int, place: Place) -> Area:
@@ -136,34 +135,37 @@ def weights_phase(case: Case, number: int) -> Phase:
 def pull_phase(case: Case, number: int) -> Phase:
     """Return the way of the inputs to the nodes, and of W where another layer has made it."""
     step, nodes = case.plan.steps[number], step_places(case, number)
-    pulled = [
-        _pull_set(case, number, INPUT, members, step.tours.pull) for members in sharing_sets(nodes, (N, P, Q, C, G))
-    ]
-    if case.network.weights[number] is not None:
-        sets = sharing_sets(nodes, (G, K, C))
-        pulled += [_pull_set(case, number, WEIGHT, members, step.tours.pull_w) for members in sets]
+    pulled: list[tuple[list[Flow], list[Access]]] = []
+    viewing: list[Access] = []
+    additions = 0
+    for index, reading in enumerate(case.network.inputs[number]):
+        for members in sharing_sets(nodes, (N, P, Q, C, G)):
+            tour = tour_of([place.node for place in members], case.plan.array.cols, step.tours.pull)
+            needed = node_inputs(case, number, members[0], reading)[1]
+            pulled.append(_pull_set(case, INPUT, index, reading, needed, tour))
+        scans, added = _view_inputs(case, number, nodes, reading)
+        viewing, additions = viewing + scans, additions + added
+    if (second := case.network.weights[number]) is not None:
+        for members in sharing_sets(nodes, (G, K, C)):
+            tour = tour_of([place.node for place in members], case.plan.array.cols, step.tours.pull_w)
+            pulled.append(_pull_set(case, WEIGHT, 0, second, node_weights(case, number, members[0]), tour))
     flows = tuple(flow for made, _ in pulled for flow in made)
-    accesses = tuple(access for _, made in pulled for access in made)
-    pooling, additions = _pool_inputs(case, number, nodes)
-    return Phase(PULL, number, (flows,), accesses + pooling, additions)
+    accesses = viewing + [access for _, made in pulled for access in made]
+    return Phase(PULL, number, (flows,), tuple(accesses), additions)
 
 
 def _pull_set(
-    case: Case, number: int, operand: int, members: Sequence[Place], tours: tuple[Ints, ...]
+    case: Case, operand: int, index: int, reading: Reading, needed: Area, tour: list[int]
 ) -> tuple[list[Flow], list[Access]]:
-    """Return how the members of a sharing set get the box that they all need."""
-    reading = case.network.inputs[number] if operand == INPUT else case.network.weights[number]
-    if reading is None:
-        return [], []
-    needed = node_inputs(case, number, members[0])[1] if operand == INPUT else node_weights(case, number, members[0])
-    tour = tour_of([place.node for place in members], case.plan.array.cols, tours)
+    """Return how the members of a sharing set get the box that they all need; `index`: of the reading of I."""
     layout, width = case.layouts[reading.stack], case.network.widths[reading.stack]
     flows, accesses = [], []
     for owner, home in candidates(case, reading.stack, needed):
         part = meet(needed, home)
         path = _pull_path(case.plan, owner, tour)
         if part.c and len(path) > 1:
-            flows.append(Flow(path, elements(part) * width, operand, part, is_delivered=owner not in tour))
+            size = elements(part) * width
+            flows.append(Flow(path, size, operand, part, is_delivered=owner not in tour, reading=index))
             read = scan_area(part, home, layout, width, case.plan.dram)
             written = scan_area(part, needed, layout, width, case.plan.dram)
             accesses += [Access(path[:1], False, read), Access(path[1:], True, written)]
@@ -197,16 +199,21 @@ def _pull_path(plan: Plan, owner: int, tour: list[int]) -> tuple[int, ...]:
     return (owner, *rotated(tour, tour.index(nearest)))
 
 
-def _pool_inputs(case: Case, number: int, nodes: Sequence[Place]) -> tuple[tuple[Access, ...], int]:
-    """Return what pooling its own inputs costs each node: it reads the raw box and writes the pooled one."""
-    if case.plan.layers[number].input_pool is None:
-        return (), 0
-    stack = case.network.inputs[number].stack
-    layout, width, dram = case.layouts[stack], case.network.widths[stack], case.plan.dram
+def _view_inputs(case: Case, number: int, nodes: Sequence[Place], reading: Reading) -> tuple[list[Access], int]:
+    """Return what pooling or resizing its own inputs costs each node: it reads the raw box and writes the one it sees.
+
+    Also the additions: each element of what is pooled, and three for each one that is blended of four.
+    """
+    if reading.view is None:
+        return [], 0
+    layout, width, dram = case.layouts[reading.stack], case.network.widths[reading.stack], case.plan.dram
     accesses, additions = [], 0
     for place in nodes:
-        pooled, raw = node_inputs(case, number, place)
+        seen, raw = node_inputs(case, number, place, reading)
         accesses.append(Access((place.node,), False, scan_area(raw, raw, layout, width, dram)))
-        accesses.append(Access((place.node,), True, scan_area(pooled, pooled, layout, width, dram)))
-        additions += elements(raw)
-    return tuple(accesses), additions
+        accesses.append(Access((place.node,), True, scan_area(seen, seen, layout, width, dram)))
+        if isinstance(reading.view, Pool):
+            additions += elements(raw)
+        elif reading.view.kind != NEAREST:
+            additions += 3 * elements(seen)
+    return accesses, additions

@@ -135,9 +135,9 @@ def _by_pair(messages: Messages) -> tuple[list[tuple[int, int]], list[int]]:
 def longest_chain(array: Array, flows: Sequence[Flow]) -> int:
     """Return the hops that follow each other: the longest delivery, then the longest edge as often as a tour has it."""
     longest = 0
-    for operand in {flow.operand for flow in flows}:
+    for operand in {(flow.operand, flow.reading) for flow in flows}:
         delivery = edge = edges = 0
-        for flow in (flow for flow in flows if flow.operand == operand):
+        for flow in (flow for flow in flows if (flow.operand, flow.reading) == operand):
             lengths = [hops(array, a, b) for a, b in _edges(flow)]
             delivery = max(delivery, lengths[0] if flow.is_delivered else 0)
             tour = lengths[1:] if flow.is_delivered else lengths

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tracesim.array.areas import NOWHERE, Area, Range, area
-from tracesim.array.network import Network, Reading, stack_channels
+from tracesim.array.network import Network, Reading, stack_channels, viewed_size
 from tracesim.array.parts import Place, part_range, places
-from tracesim.array.records import AXIS_C, AXIS_H, AXIS_N, AXIS_W, C, G, K, Layer, N, P, Plan, Pool, Q, R, S
+from tracesim.array.records import AXIS_C, AXIS_H, AXIS_N, AXIS_W, C, G, K, Layer, N, P, Plan, Pool, Q, R, S, View
+from tracesim.array.views import source_range
 
 
 class Part(NamedTuple):
@@ -32,14 +33,11 @@ def output_area(layer: Layer, part: Part, first_channel: int) -> Area:
     return area(part.n, [(first_channel + low, first_channel + high) for low, high in channels], part.q, part.p)
 
 
-def input_area(network: Network, number: int, layer: Layer, part: Part) -> Area:
-    """Return the inputs of a part, in channels of the stack; with `input_pool` in pooled rows and columns."""
-    reading = network.inputs[number]
+def input_area(network: Network, reading: Reading, layer: Layer, part: Part) -> Area:
+    """Return the inputs of a part, in channels of the stack; in rows and columns as the layer sees them."""
     if any(low >= high for low, high in (part.n, part.p, part.q, part.c, part.g)):
         return NOWHERE
-    _, _, height, width = network.stack_shapes[reading.stack]
-    if layer.input_pool:
-        width, height = layer.input_pool.size
+    width, height = viewed_size(network, reading)
     stride_w, stride_h, dilation_w, dilation_h = layer.conv.tolist()
     left, top = layer.pad
     x = _window(part.p, stride_w, dilation_w * (int(layer.bounds[R]) - 1) + 1, left, width)
@@ -47,13 +45,12 @@ def input_area(network: Network, number: int, layer: Layer, part: Part) -> Area:
     return area(part.n, _in_stack(reading, _grouped(part.g, part.c, int(layer.bounds[C]))), y, x)
 
 
-def raw_area(pooled: Area, pool: Pool | None, shape: tuple[int, int, int, int]) -> Area:
-    """Return the box of what the windows of a pooled area cover; the area itself where nothing is pooled."""
-    if pool is None or not pooled.c:
-        return pooled
-    x = _window(pooled.x, pool.stride[0], pool.window[0], pool.pad[0], shape[3])
-    y = _window(pooled.y, pool.stride[1], pool.window[1], pool.pad[1], shape[2])
-    return area(pooled.n, pooled.c, y, x)
+def raw_area(seen: Area, view: View, shape: tuple[int, int, int, int]) -> Area:
+    """Return the box of what an area is made of that is pooled or resized; the area itself where it is neither."""
+    if view is None or not seen.c:
+        return seen
+    x, y = source_range(view, 0, seen.x, shape[3]), source_range(view, 1, seen.y, shape[2])
+    return area(seen.n, seen.c, y, x)
 
 
 def pooled_area(raw: Area, pool: Pool) -> Area:

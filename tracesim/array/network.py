@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tracesim.array.areas import Range
-from tracesim.array.records import ADD, ALONE, CONCAT, C, G, K, N, P, Plan, Q
+from tracesim.array.records import ADD, ALONE, CONCAT, C, G, K, Layer, N, P, Plan, Q, View
 
 Shape = tuple[int, int, int, int]
 
@@ -28,22 +28,25 @@ class Sum(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a layer reads as one operand: channels of one stack, in the reader's order.
+    """What a layer reads of one stack as one operand, or as a part of I: channels, in the reader's order.
 
-    `tensors`: those it lists. `spans`: (first channel in the stack, channels).
+    `tensors`: those it lists. `spans`: (first channel in the stack, channels); `firsts`: the first one in the reader's.
+    `view`: how they are pooled or resized.
     """
 
     tensors: tuple[int, ...]
     stack: int
     spans: tuple[tuple[int, int], ...]
+    firsts: tuple[int, ...]
+    view: View = None
 
 
 class Network(NamedTuple):
     """Tensors by number: `shapes` (N, C, H, W), `widths` in bytes, `members`. `stacks`: members by first member.
 
     `stack_shapes` by first member. `sums` by first operand. `spread`: by operand of a sum that has one element along
-    some axes where the sum has more, these axes. `inputs`, `weights`: readings by layer; None where a layer has weights
-    of its own.
+    some axes where the sum has more, these axes. `inputs`: by layer, a reading for each view. `weights`: by layer; None
+    where it has weights of its own.
     """
 
     shapes: tuple[Shape, ...]
@@ -53,7 +56,7 @@ class Network(NamedTuple):
     stack_shapes: dict[int, Shape]
     sums: dict[int, Sum]
     spread: dict[int, tuple[int, ...]]
-    inputs: tuple[Reading, ...]
+    inputs: tuple[tuple[Reading, ...], ...]
     weights: tuple[Reading | None, ...]
 
 
@@ -61,10 +64,10 @@ def derive_network(plan: Plan) -> Network:
     """Return the tensors of the plan's network; ValueError where they do not fit together."""
     shapes = (plan.input_shape, *(_output_shape(plan, layer) for layer in range(len(plan.layers))))
     widths = (plan.input_bytes, *(int(layer.width_bytes[2]) for layer in plan.layers))
-    stacks = _find_stacks(plan)
+    stacks = _find_stacks(plan, shapes)
     members = _place_members(stacks, shapes)
     stack_shapes = {first: _stack_shape(stack, shapes, widths) for first, stack in stacks.items()}
-    inputs = tuple(_read_input(plan, layer, members, shapes) for layer in range(len(plan.layers)))
+    inputs = tuple(_read_inputs(plan, layer, members, shapes) for layer in range(len(plan.layers)))
     weights = tuple(_read_weights(plan, layer, members, shapes) for layer in range(len(plan.layers)))
     sums = _find_sums(plan)
     spread = _find_spread(sums, shapes)
@@ -82,14 +85,15 @@ def _output_shape(plan: Plan, number: int) -> Shape:
     return b[N], b[G] * b[K], height, width
 
 
-def _find_stacks(plan: Plan) -> dict[int, tuple[int, ...]]:
+def _find_stacks(plan: Plan, shapes: tuple[Shape, ...]) -> dict[int, tuple[int, ...]]:
     """Return the members of each stack, by its first one. Members stand in the order in which readers list them."""
-    listed = [layer.after for layer in plan.layers if layer.join == CONCAT]
+    listed = [after for layer in plan.layers if layer.join == CONCAT for after in seen_alike(layer, shapes)]
     order = list(dict.fromkeys(tensor for after in listed for tensor in after))
     group = {tensor: {tensor} for tensor in range(len(plan.layers) + 1)}
+    for layer in plan.layers:
+        if layer.join == CONCAT and len(set(layer.after)) < len(layer.after):
+            raise ValueError(f"a layer concatenates a tensor twice (got {layer.after})")
     for after in listed:
-        if len(set(after)) < len(after):
-            raise ValueError(f"a layer concatenates a tensor twice (got {after})")
         together = set().union(*(group[tensor] for tensor in after))
         for tensor in together:
             group[tensor] = together
@@ -116,9 +120,36 @@ def _stack_shape(stack: tuple[int, ...], shapes: tuple[Shape, ...], widths: tupl
     return n, sum(shapes[tensor][1] for tensor in stack), height, width
 
 
-def _read_input(plan: Plan, number: int, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading:
+def views_of(layer: Layer) -> tuple[View, ...]:
+    """Return how the layer sees each tensor of I."""
+    return layer.views or (layer.input_pool,) * len(_listed(layer))
+
+
+def seen_alike(layer: Layer, shapes: tuple[Shape, ...]) -> list[tuple[int, ...]]:
+    """Return the tensors of I that may lie in one stack: of one size but for channels, and seen in one way."""
+    found: dict[object, tuple[int, ...]] = {}
+    for tensor, view in zip(_listed(layer), views_of(layer), strict=False):
+        key = view, shapes[tensor][0], shapes[tensor][2:]
+        found[key] = (*found.get(key, ()), tensor)
+    return list(found.values())
+
+
+def _listed(layer: Layer) -> tuple[int, ...]:
+    """Return the tensors that are side by side in I; a sum under the name of its first operand."""
+    return layer.after if layer.join == CONCAT else layer.after[:1]
+
+
+def _read_inputs(
+    plan: Plan, number: int, members: tuple[Member, ...], shapes: tuple[Shape, ...]
+) -> tuple[Reading, ...]:
+    """Return a reading for each stack of what the layer lists; ValueError where one has no channels."""
     layer = plan.layers[number]
-    return _read(layer.after if layer.join == CONCAT else layer.after[:1], members, shapes, layer.channels)
+    pieces = _taken(_listed(layer), shapes, layer.channels)
+    views = dict(zip(_listed(layer), views_of(layer), strict=False))
+    return tuple(
+        _reading(tensors, [piece for piece in pieces if piece.tensor in tensors], members, views[tensors[0]])
+        for tensors in seen_alike(layer, shapes)
+    )
 
 
 def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading | None:
@@ -127,33 +158,50 @@ def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: 
         return None
     if layer.join != ALONE or (layer.bounds[[0, 1, N]] != 1).any():
         raise ValueError(f"layer {number} reads W from a tensor: it must have R = S = N = 1 and no join")
-    return _read(layer.after[1:2], members, shapes, layer.weight_channels)
+    tensors = layer.after[1:2]
+    return _reading(tensors, _taken(tensors, shapes, layer.weight_channels), members, None)
 
 
-def _read(
-    tensors: tuple[int, ...], members: tuple[Member, ...], shapes: tuple[Shape, ...], taken: tuple[Range, ...] | None
-) -> Reading:
-    spans = tuple((members[tensor].channel, shapes[tensor][1]) for tensor in tensors)
-    reading = Reading(tensors, members[tensors[0]].stack, spans)
-    if taken is None:
-        return reading
-    found = [part for channels in taken for part in stack_channels(reading, channels)]
-    read = tuple(
-        tensor
-        for tensor, (first, count) in zip(tensors, spans, strict=True)
-        if any(low < first + count and first < high for low, high in found)
-    )
-    return Reading(read, reading.stack, tuple((low, high - low) for low, high in found))
+class _Piece(NamedTuple):
+    """Channels [low, high) of a tensor, which are the reader's from `first` on."""
+
+    tensor: int
+    low: int
+    high: int
+    first: int
+
+
+def _taken(tensors: tuple[int, ...], shapes: tuple[Shape, ...], taken: tuple[Range, ...] | None) -> list[_Piece]:
+    """Return what a reader takes of tensors that are side by side; None: all."""
+    counts = [shapes[tensor][1] for tensor in tensors]
+    pieces: list[_Piece] = []
+    read = 0
+    for wanted in taken if taken is not None else ((0, sum(counts)),):
+        begin = 0
+        for tensor, count in zip(tensors, counts, strict=True):
+            low, high = max(wanted[0], begin), min(wanted[1], begin + count)
+            if low < high:
+                pieces.append(_Piece(tensor, low - begin, high - begin, read))
+                read += high - low
+            begin += count
+    return pieces
+
+
+def _reading(tensors: tuple[int, ...], pieces: list[_Piece], members: tuple[Member, ...], view: View) -> Reading:
+    if not pieces:
+        raise ValueError(f"a layer takes no channels of tensors {tensors}")
+    read = tuple(tensor for tensor in tensors if any(piece.tensor == tensor for piece in pieces))
+    spans = tuple((members[piece.tensor].channel + piece.low, piece.high - piece.low) for piece in pieces)
+    return Reading(read, members[tensors[0]].stack, spans, tuple(piece.first for piece in pieces), view)
 
 
 def stack_channels(reading: Reading, channels: Range) -> list[Range]:
-    """Return a range of the reader's channels as ranges of the stack."""
-    found, first = [], 0
-    for start, count in reading.spans:
+    """Return what a range of the reader's channels is of the stack, in ranges."""
+    found = []
+    for (start, count), first in zip(reading.spans, reading.firsts, strict=True):
         low, high = max(channels[0], first), min(channels[1], first + count)
         if low < high:
             found.append((start + low - first, start + high - first))
-        first += count
     return found
 
 
@@ -267,12 +315,17 @@ def _is_behind(plan: Plan, tensors: tuple[int, ...], number: int) -> bool:
 
 def _check_inputs(plan: Plan, network: Network) -> None:
     for number, layer in enumerate(plan.layers):
-        b, reading = layer.bounds.tolist(), network.inputs[number]
-        have = network.stack_shapes[reading.stack][0], sum(count for _, count in reading.spans)
-        if have != (b[N], b[G] * b[C]):
-            raise ValueError(f"layer {number}: reads N, C = {have}, must be {(b[N], b[G] * b[C])}")
-        if network.widths[reading.stack] != layer.width_bytes[0]:
-            raise ValueError(f"layer {number}: reads elements of another width than its input_bytes")
+        b, readings = layer.bounds.tolist(), network.inputs[number]
+        count = sum(channels for reading in readings for _, channels in reading.spans)
+        for reading in readings:
+            have = network.stack_shapes[reading.stack][0], count
+            if have != (b[N], b[G] * b[C]):
+                raise ValueError(f"layer {number}: reads N, C = {have}, must be {(b[N], b[G] * b[C])}")
+            if network.widths[reading.stack] != layer.width_bytes[0]:
+                raise ValueError(f"layer {number}: reads elements of another width than its input_bytes")
+        sizes = {viewed_size(network, reading) for reading in readings}
+        if len(sizes) > 1:
+            raise ValueError(f"layer {number}: reads tensors of different sizes (got {sorted(sizes)})")
         _check_weights(plan, network, number)
 
 
@@ -288,7 +341,14 @@ def _check_weights(plan: Plan, network: Network, number: int) -> None:
         raise ValueError(f"layer {number}: reads W of shape {have}, must be {(1, b[G] * b[rows], 1, b[other])}")
 
 
+def viewed_size(network: Network, reading: Reading) -> tuple[int, int]:
+    """Return the width and height of a stack as it is read."""
+    _, _, height, width = network.stack_shapes[reading.stack]
+    return reading.view.size if reading.view else (width, height)
+
+
 def read_tensors(network: Network, layer: int) -> tuple[int, ...]:
     """Return the tensors whose elements a layer reads; a sum under the name of its first operand."""
     weights = network.weights[layer]
-    return network.inputs[layer].tensors + (weights.tensors if weights else ())
+    tensors = tuple(tensor for reading in network.inputs[layer] for tensor in reading.tensors)
+    return tensors + (weights.tensors if weights else ())

@@ -21,6 +21,9 @@ AXIS_N, AXIS_C, AXIS_H, AXIS_W = range(4)
 ALONE, CONCAT, ADD = range(3)
 """How the tensors of `Layer.after` become one input."""
 
+NEAREST, LINEAR, CORNERS = range(3)
+"""Kinds of `Resize`."""
+
 ROUND_ROBIN, LISTED = range(2)
 """Orders in which a node sends its messages."""
 
@@ -68,6 +71,20 @@ class Pool(NamedTuple):
     size: tuple[int, int]
 
 
+class Resize(NamedTuple):
+    """A tensor with other rows and columns, `size` (width, height): each element is one of the source, or blends some.
+
+    `kind`: NEAREST, LINEAR or CORNERS (docs/array.md, section 2).
+    """
+
+    size: tuple[int, int]
+    kind: int = 0
+
+
+View = Pool | Resize | None
+"""How a reader sees a tensor."""
+
+
 class Layer(NamedTuple):
     """A layer of the network (docs/array.md, section 2).
 
@@ -75,7 +92,8 @@ class Layer(NamedTuple):
     `pad`: (left, top) zeros in front of the input. `width_bytes` int64[4]: of an element of I, W, O and of a partial
     sum. `after`: numbers of the tensors it reads. `weight_dim`: K or C, the dim along the width of the tensor that is
     read as W; -1 where the layer has weights of its own. `channels`, `weight_channels`: ranges of those that it takes
-    of what it reads as I, side by side, and as W, in the order of its own; None: all.
+    of what it reads as I, side by side, and as W, in the order of its own; None: all. `views`: of each tensor that
+    is concatenated, or of the sum, how it is pooled or resized before; none: all as `input_pool` says.
     """
 
     bounds: Ints
@@ -89,6 +107,7 @@ class Layer(NamedTuple):
     weight_dim: int = -1
     channels: tuple[tuple[int, int], ...] | None = None
     weight_channels: tuple[tuple[int, int], ...] | None = None
+    views: tuple[View, ...] = ()
 
 
 class Tours(NamedTuple):
@@ -192,6 +211,8 @@ def _check_layer(number: int, layer: Layer) -> None:
         raise ValueError(f"Plan.layers[{number}]: its join or weight_dim is none")
     if layer.join == ALONE and len(layer.after) != (1 if layer.weight_dim < 0 else 2):
         raise ValueError(f"Plan.layers[{number}].after: reads one tensor, or two without weights (got {layer.after})")
+    if layer.views and (layer.input_pool or len(layer.views) != (len(layer.after) if layer.join == CONCAT else 1)):
+        raise ValueError(f"Plan.layers[{number}].views: must be of each tensor of I (got {layer.views})")
 
 
 def _check_grid(array: Array, grid: Grid, name: str, allowed: tuple[int, ...]) -> None:

@@ -195,7 +195,7 @@ def update_homes(problem: Problem, mapped: _Mapped, before: Homes) -> Homes:
     for task in problem.graph.tasks:
         partition = mapped.choices[task.name].partition
         read, written = home_of[task.reads.stack], home_of[task.writes]
-        second = home_of[task.reads_weights.stack] if task.reads_weights else None
+        second = home_of[task.second.stack] if task.second else None
         fixed = {**before, **homes}
         options = [
             (partition, StepHomes(

@@ -91,7 +91,7 @@ class Problem:
     def step_homes(self, name: str, homes: Homes) -> StepHomes:
         """The homes that a layer reads and writes."""
         task, home_of = self.graph.task(name), self.graph.home_of
-        second = task.reads_weights
+        second = task.second
         return StepHomes(
             reads=homes[home_of[task.reads.stack]],
             reads_weights=homes[home_of[second.stack]] if second else None,

@@ -12,7 +12,10 @@ from tracesim.array.parts import sharing_sets
 from tracesim.array.records import (
     ADD,
     CONCAT,
+    CORNERS,
+    LINEAR,
     LISTED,
+    NEAREST,
     ROUND_ROBIN,
     Array,
     C,
@@ -27,6 +30,7 @@ from tracesim.array.records import (
     Plan,
     Pool,
     Q,
+    Resize,
     Step,
     Tours,
     digits,
@@ -142,6 +146,29 @@ def concatenated(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     ]
 
 
+def viewed(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """Two tensors read as they are beside a third one that is pooled or resized, some channels of each, or all."""
+    kind = draw(st.sampled_from((NEAREST, LINEAR, CORNERS)))
+    width, height = draw(st.integers(1, 7)), draw(st.integers(1, 5))
+    resize = Resize((4, 3), kind)
+    pool = Pool((3, 2), (2, 2), (1, 0), (4, 3)) if (width, height) == (7, 5) else None
+    view = draw(st.sampled_from((resize, pool))) if pool else resize
+    order = draw(st.permutations(((1, None), (2, None), (3, view))))
+    after, views = (tuple(one[at] for one in order) for at in (0, 1))
+    taken = draw(st.sampled_from((None, ((4, 6), (0, 1), (2, 4)))))
+    channels, groups = (6, 2) if taken is None else (5, 1)
+    joined = {"join": CONCAT, "views": views, "channels": taken}
+    alone = {"join": CONCAT, "views": (resize, view if pool is None else resize)}
+    return (1, 2, 5, 7), [
+        layer((0,), P=4, Q=3, C=2, K=2, conv=(1, 2, 1, 1)),
+        layer((0,), R=2, P=4, Q=3, C=2, K=2, conv=(2, 2, 1, 1), pad=(1, 0)),
+        layer((0,), P=width, Q=height, C=2, K=2),
+        layer(after, R=3, S=2, P=4, Q=3, C=channels // groups, K=2, G=groups, pad=(1, 0), **joined),
+        layer((3,), P=4, Q=3, C=2, K=1, views=(resize,)),
+        layer((0, 3), P=2, Q=3, C=4, K=1, conv=(2, 1, 1, 1), **alone),
+    ]
+
+
 def attention(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     """Queries, keys and values of two heads; scores and context read a tensor as W."""
     tokens = draw(st.integers(2, 4))
@@ -172,7 +199,7 @@ def fused(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
 # -- plans --------------------------------------------------------------------------------------------------------
 
 SIZES = ((1, 1), (1, 2), (2, 2), (3, 2), (2, 4))
-NETWORKS = (single, pooled, residual, gated, concatenated, attention, fused)
+NETWORKS = (single, pooled, residual, gated, concatenated, viewed, attention, fused)
 
 
 @st.composite

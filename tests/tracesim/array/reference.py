@@ -1,9 +1,12 @@
 """A network evaluated directly, without nodes: each layer by its definition, in numpy."""
 
+from fractions import Fraction
+from math import ceil, floor
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tracesim.array.records import ADD, CONCAT, K, Layer, Plan, Pool
+from tracesim.array.records import ADD, CONCAT, LINEAR, NEAREST, K, Layer, Plan, Pool, Resize
 
 
 def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
@@ -12,6 +15,8 @@ def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> 
     sums = {layer.after[0]: layer.after for layer in plan.layers if layer.join == ADD}
     for number, layer in enumerate(plan.layers):
         parts = [named(tensors, sums, tensor) for tensor in layer.after]
+        for at, view in enumerate(layer.views):
+            parts[at] = resized(parts[at], view) if isinstance(view, Resize) else add_windows(parts[at], view)
         read = np.concatenate(parts, axis=1) if layer.join == CONCAT else parts[0]
         read = take(read, layer.channels)
         weight = weights[number] if layer.weight_dim < 0 else as_weights(layer, take(parts[1], layer.weight_channels))
@@ -70,3 +75,23 @@ def add_windows(tensor: np.ndarray, pool: Pool | None) -> np.ndarray:
             window = tensor[:, :, max(0, top) : top + pool.window[1], max(0, left) : left + pool.window[0]]
             pooled[:, :, y, x] = window.sum(axis=(2, 3))
     return pooled
+
+
+def resized(tensor: np.ndarray, resize: Resize) -> np.ndarray:
+    """Return a tensor of other rows and columns: the sums of the elements that each of its elements lies between."""
+    for axis, size in ((2, resize.size[1]), (3, resize.size[0])):
+        places = [between(resize.kind, at, tensor.shape[axis], size) for at in range(size)]
+        tensor = np.stack([tensor.take(place, axis=axis).sum(axis=axis) for place in places], axis=axis)
+    return tensor
+
+
+def between(kind: int, at: int, size: int, seen: int) -> list[int]:
+    """Return the indices of an axis of `size` that an index of one of `seen` lies at, or between."""
+    if kind == NEAREST:
+        return [floor(Fraction(at * size, seen))]
+    if kind == LINEAR:  # middles of elements lie at their index plus a half
+        place = (at + Fraction(1, 2)) * size / seen - Fraction(1, 2)
+    else:
+        place = Fraction(at * (size - 1), max(1, seen - 1))
+    place = min(max(place, Fraction(0)), Fraction(size - 1))
+    return sorted({floor(place), ceil(place)})

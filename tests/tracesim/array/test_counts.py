@@ -27,7 +27,7 @@ def expected_pull_bytes(case: Case, number: int) -> int:
     """
     total = 0
     for place in step_places(case, number):
-        wanted = [(case.network.inputs[number], node_inputs(case, number, place)[1])]
+        wanted = [(read, node_inputs(case, number, place, read)[1]) for read in case.network.inputs[number]]
         wanted.append((case.network.weights[number], node_weights(case, number, place)))
         for reading, area in wanted:
             if reading is not None and area.c:

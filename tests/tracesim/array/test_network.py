@@ -36,14 +36,14 @@ def test_first_reader_decides_the_order_of_a_stack() -> None:
     network = derive_network(build(layers))
     assert network.stacks[2] == (2, 1, 3)
     assert network.members[1:4] == (Member(2, 2), Member(2, 0), Member(2, 3))
-    assert network.inputs[4].spans == ((2, 1), (3, 1))
+    assert network.inputs[4][0].spans == ((2, 1), (3, 1))
     # Channels 0, 1, 2 of the last reader: all of tensor 3, then both of tensor 2.
-    assert stack_channels(network.inputs[5], (0, 3)) == [(3, 4), (0, 2)]
+    assert stack_channels(network.inputs[5][0], (0, 3)) == [(3, 4), (0, 2)]
 
 
 def test_range_of_a_readers_channels_may_begin_within_a_tensor() -> None:
     """Spans of 2 at 5 and 3 at 0: channels 1 to 3 are 6, 0 and 1."""
-    assert stack_channels(Reading((1, 2), 1, ((5, 2), (0, 3))), (1, 4)) == [(6, 7), (0, 2)]
+    assert stack_channels(Reading((1, 2), 1, ((5, 2), (0, 3)), (0, 2)), (1, 4)) == [(6, 7), (0, 2)]
 
 
 def test_sum_of_a_sum_is_finished_by_the_last_layer() -> None:
@@ -65,7 +65,7 @@ def test_layer_that_would_finish_two_sums_is_refused() -> None:
     [
         ([layer((0,)), layer((0,), K=2), layer((1, 2), join=ADD)], "differ in shape"),
         ([layer((0,)), layer((0,)), layer((1, 2), join=ADD), layer((1, 0), join=ADD)], "another one"),
-        ([layer((0,)), layer((0,), P=2), layer((1, 2), C=2, join=CONCAT)], "more than their channels"),
+        ([layer((0,)), layer((0,), P=2), layer((1, 2), C=2, join=CONCAT)], "different sizes"),
         ([layer((0,)), layer((1, 1), C=2, join=CONCAT)], "concatenates a tensor twice"),
         ([layer((0,)), layer((0, 1), R=2, weight_dim=4)], "R = S = N = 1"),
         ([layer((0,)), layer((0, 1), K=2, weight_dim=5)], "reads W of shape"),

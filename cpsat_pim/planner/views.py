@@ -1,0 +1,39 @@
+"""What readers make of tensors that they pool or resize: rows and columns that are needed, and elements that are added
+(docs/array.md, sections 2 and 5).
+"""
+
+import numpy as np
+
+from cpsat_pim.workload.joins import LINEAR, NEAREST, Pool, Resize
+from tables.array.push import Viewed
+
+_NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
+#: Of a tensor that is read as it is.
+AS_IT_IS = Viewed(_NO_BOXES, _NO_BOXES, 0, 0)
+
+
+def source_ranges(view: Pool | Resize, axis: int, at: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the columns (axis 0) or rows (1) that indices are made of begin and end, of an axis of `size`."""
+    if isinstance(view, Pool):
+        start = at * view.stride[axis] - view.pad[axis]
+        return np.clip(start, 0, size), np.clip(start + view.window[axis], 0, size)
+    seen = view.size[axis]
+    if view.kind == NEAREST:
+        place, parts = at * size // seen, 1
+    elif view.kind == LINEAR:
+        place, parts = np.clip((2 * at + 1) * size - seen, 0, 2 * seen * (size - 1)), 2 * seen
+    else:
+        place, parts = at * (size - 1), max(1, seen - 1)
+    return place // parts, -(-place // parts) + 1
+
+
+def viewed(view: Pool | Resize | None, raw: np.ndarray | None, seen: np.ndarray | None) -> Viewed:
+    """Return boxes int64[nodes, boxes, 8] as the kernels read them, with the additions that a view takes.
+
+    One an element that is pooled, three an element that is blended of four.
+    """
+    if raw is None or seen is None or view is None:
+        return AS_IT_IS
+    if isinstance(view, Pool):
+        return Viewed(raw, seen, 1, 0)
+    return Viewed(raw, seen, 0, 0 if view.kind == NEAREST else 3)
