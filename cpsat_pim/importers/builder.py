@@ -7,7 +7,7 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from cpsat_pim.base.validate import as_tuple
-from cpsat_pim.importers.channel_maps import Map, shared_axes, taken
+from cpsat_pim.importers.channel_maps import Map, distinct, own_axes, repeats_along, shared_axes, taken
 from cpsat_pim.importers.layers import Layers, Widths
 from cpsat_pim.importers.origin import FED, Pair, Parts
 from cpsat_pim.importers.products import (
@@ -90,8 +90,12 @@ class NetworkBuilder(Layers):
         own: Widths = {} if weight_bytes is None else {"weight": weight_bytes}
         if not left.parts and right.parts:
             left, right = right.transposed(), left.transposed()
-        shape = self._of_all_elements(left, right) or matrix_product(left.shape, right.shape)
         is_product = bool(right.parts) and bool(left.parts)
+        if is_product:
+            left, right = self._with_shared_heads(left, right)
+        shape = self._of_all_elements(left, right) or matrix_product(left.shape, right.shape)
+        groups, heads = shared_axes(left.shape, right.shape), own_axes(left.shape, right.shape)
+        has_heads = is_product and shape.N > 1 and self._are_channels(left, [*groups, *heads], shape)
         return self._layer(
             name,
             shape,
@@ -99,13 +103,41 @@ class NetworkBuilder(Layers):
             right.parts,
             own=own,
             weight_rows=rows,
-            channels=self._taken(left, shared_axes(left.shape, right.shape), -1, not is_product),
+            channels=self._taken(left, [*groups, *heads] if has_heads else groups, -1, not is_product),
+            shared_heads=has_heads or None,
             weight_channels=self._taken_as_weights(left, right) if is_product else None,
         )
 
     def _taken(self, operand: Operand, groups: Sequence[int], axis: int, is_free: bool) -> tuple[Range, ...] | None:
         """Return the channels that a product takes of an operand along axes that are its groups, and one more."""
         return taken(operand.order, [*groups, axis], self.channels(operand.parts), is_free)
+
+    def _with_shared_heads(self, left: Operand, right: Operand) -> tuple[Operand, Operand]:
+        """Return the operands of a product where heads of the left one that share one of the right lie along an axis of
+        their own, if the right one is repeated for each of them.
+        """
+        order = right.order
+        for axis in [] if order is None else shared_axes(left.shape, right.shape):
+            count = 1 if order is None else repeats_along(order, axis)
+            if order is not None and count > 1 and self._has_more(right, order, count):
+                once = order.take(range(0, order.shape[axis], count), axis=axis)
+                sizes = _split(once.shape, axis, 1)
+                return left.reshaped(_split(left.shape, axis, count)), Operand(sizes, right.parts, once.reshape(sizes))
+        return left, right
+
+    def _has_more(self, operand: Operand, order: Map, count: int) -> bool:
+        """Return whether an operand has so many times the elements that were made: its channels in each position of
+        each sample. Channels are the same in all samples, too, and in windows of positions.
+        """
+        made, size = self._node(self._end(operand.parts[0]).layer), self._size(operand.parts)
+        if made is None or size is None:
+            return False
+        return math.prod(operand.shape) == count * distinct(order) * made.samples * math.prod(size)
+
+    def _are_channels(self, operand: Operand, axes: Sequence[int], shape: ConvWorkload) -> bool:
+        """Return whether groups and samples of a product lie side by side along the channels of an operand."""
+        count = shape.G * shape.N * shape.C
+        return self.channels(operand.parts) == count or self._taken(operand, axes, -1, is_free=False) is not None
 
     def _taken_as_weights(self, left: Operand, right: Operand) -> tuple[Range, ...] | None:
         """Return the same of activations that are W: one of the two last axes is channels, the other one rows."""
@@ -213,6 +245,12 @@ class NetworkBuilder(Layers):
         scores = self.matmul(f"{name}.scores", query, key.transposed(), rows="K")
         shape = (*batch, shared, heads // shared, rows, value.shape[-2])
         return self.matmul(f"{name}.context", Operand(shape, self.merge(scores, *others)), value, rows="C")
+
+
+def _split(shape: Shape, axis: int, count: int) -> Shape:
+    """Return sizes with an axis, counted from the end, split in two, the inner one of this size."""
+    at = len(shape) + axis
+    return (*shape[:at], shape[at] // count, count, *shape[at + 1 :])
 
 
 def _columns_rows(sizes: Sequence[int], other: int) -> Pair:

@@ -59,9 +59,27 @@ def product_channels(left: Shape, right: Shape, out: Shape) -> Map | None:
     return np.broadcast_to(index, out)
 
 
+def own_axes(left: Shape, right: Shape) -> list[int]:
+    """Return the batch axes of the left operand alone, counted from the end, the outermost first."""
+    return [-axis for axis in range(len(left), 2, -1) if left[-axis] > 1 and (axis > len(right) or right[-axis] == 1)]
+
+
 def shared_axes(left: Shape, right: Shape) -> list[int]:
     """Return the batch axes of both operands of a matrix product, counted from the end, the outermost first."""
     return [-axis for axis in range(min(len(left), len(right)), 2, -1) if left[-axis] > 1 < right[-axis]]
+
+
+def distinct(own: Map) -> int:
+    """Return how many channels there are."""
+    return len(np.unique(own[_varying(own)]))
+
+
+def repeats_along(own: Map, axis: int) -> int:
+    """Return how often each channel is repeated along an axis, one behind the other; 1 if it is not."""
+    along = np.moveaxis(own, axis, 0)
+    count = len(along) // max(1, len(np.unique(along.reshape(len(along), -1)[:, :1])))
+    is_even = count > 1 and len(along) % count == 0
+    return count if is_even and all(np.array_equal(along[i], along[i - i % count]) for i in range(len(along))) else 1
 
 
 def common_map(maps: Sequence[Map | None], shape: Shape) -> Map | None:

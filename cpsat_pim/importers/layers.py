@@ -173,9 +173,11 @@ class Layers:
         weight_rows: str | None = None,
         channels: tuple[Range, ...] | None = None,
         weight_channels: tuple[Range, ...] | None = None,
+        shared_heads: bool | None = None,
     ) -> Parts:
         """Add a layer, with its `own` widths, zeros (left, top) in `front` of its data, and the `size` of these.
-        `channels`, `weight_channels`: those that it takes of its data and weights, if not all.
+        `channels`, `weight_channels`: those that it takes of its data and weights, if not all. `shared_heads`: whether
+        its N are heads along channels.
 
         Where C and K are equal, the rows of activations that are W might be either: `weight_rows` tells. A product of
         constants is not a layer: it is computed beforehand.
@@ -198,6 +200,7 @@ class Layers:
             weight_rows=weight_rows if weight and shape.C == shape.K else None,
             channels=channels,
             weight_channels=weight_channels,
+            shared_heads=shared_heads,
             **stated_between(shape, data, self._size(data) or size, front),
         )
         self._layers.append(node)
@@ -216,8 +219,8 @@ class Layers:
 
     def channels(self, parts: Parts) -> int | None:
         """Return the channels of a tensor with all of its parts side by side; None of the network's input."""
-        shapes = [self._shape_of(self._end(part).layer) for part in parts]
-        return None if None in shapes else sum(shape.G * shape.K for shape in shapes if shape is not None)
+        nodes = [self._node(self._end(part).layer) for part in parts]
+        return None if None in nodes else sum(node.blocks * node.workload.K for node in nodes if node is not None)
 
     def first_channels(self, whole: Parts, operands: Iterable[Parts]) -> list[int] | None:
         """Return the first channel of each operand of a concatenation; None if they are not all there, or not known."""
@@ -232,7 +235,11 @@ class Layers:
 
     def _shape_of(self, name: str) -> ConvWorkload | None:
         """Return a layer's shape; None for the network's input."""
-        return next((layer.workload for layer in self._layers if layer.name == name), None)
+        node = self._node(name)
+        return node.workload if node else None
+
+    def _node(self, name: str) -> NetworkNode | None:
+        return next((layer for layer in self._layers if layer.name == name), None)
 
     def _repeat(self, name: str, shape: ConvWorkload, count: int) -> str | None:
         """Count a layer of an earlier trip again; None if no layer of this name has this shape."""

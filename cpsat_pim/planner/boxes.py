@@ -118,10 +118,9 @@ def _read_boxes(
 
 def output_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     """Output boxes of parts with these ranges: int64[nodes, boxes, 8]."""
-    layer = task.workload
-    channels = ranges[:, _G], ranges[:, _K], layer.K
-    written = (Span(0, task.offset, task.offset + layer.G * layer.K),)
-    return _boxes(ranges[:, _N], *channels, written, ranges[:, _Q], ranges[:, _P])
+    layer, made = task.workload, _blocks(task, ranges, _K, task.workload.K)
+    written = (Span(0, task.offset, task.offset + layer.G * made.per_group * layer.K),)
+    return _boxes(made, written, ranges[:, _Q], ranges[:, _P])
 
 
 def _input_boxes(task: LayerTask, reading: Reading, size: tuple[int, int], ranges: np.ndarray) -> np.ndarray:
@@ -129,8 +128,7 @@ def _input_boxes(task: LayerTask, reading: Reading, size: tuple[int, int], range
     layer, (width, height) = task.workload, size
     rows = _window_ranges(ranges[:, _Q], layer.stride[1], layer.dilation[1] * (layer.S - 1), task.pad[1], height)
     cols = _window_ranges(ranges[:, _P], layer.stride[0], layer.dilation[0] * (layer.R - 1), task.pad[0], width)
-    channels = ranges[:, _G], ranges[:, _C], layer.C
-    return _boxes(ranges[:, _N], *channels, reading.spans, rows, cols)
+    return _boxes(_blocks(task, ranges, _C, layer.C), reading.spans, rows, cols)
 
 
 def _weight_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
@@ -138,9 +136,8 @@ def _weight_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     assert task.reads_weights is not None
     layer, read = task.workload, task.reads_weights.spans
     rows, inner, bound = (_K, _C, layer.C) if task.weight_rows == "K" else (_C, _K, layer.K)
-    first = np.tile(np.array([0, 1]), (len(ranges), 1))
-    channels = ranges[:, _G], ranges[:, inner], bound
-    return _boxes(first, *channels, read, first, ranges[:, rows])
+    first = _first_of(ranges)
+    return _boxes(_Blocks(first, ranges[:, _G], first, 1, ranges[:, inner], bound), read, first, ranges[:, rows])
 
 
 def _weight_elements(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
@@ -158,12 +155,42 @@ def _window_ranges(parts: np.ndarray, stride: int, reach: int, pad: int, size: i
     return found
 
 
-def _channel_ranges(groups: np.ndarray, channels: np.ndarray, bound: int) -> list[Range]:
-    """Channels g * bound + c, one range for each group, merged where they touch."""
-    (g0, g1), (c0, c1) = groups.tolist(), channels.tolist()
-    if (c0, c1) == (0, bound):
-        return [(g0 * bound, g1 * bound)] if g0 < g1 else []
-    return [(g * bound + c0, g * bound + c1) for g in range(g0, g1)]
+@frozen(eq=False)
+class _Blocks:
+    """Which channels parts have: ranges int64[parts, 2] of samples, of groups, of the heads in each of them (so many
+    `per_group`; one that is no head), and of the channels of each of these (so many, `bound`).
+    """
+
+    samples: np.ndarray
+    groups: np.ndarray
+    heads: np.ndarray
+    per_group: int
+    channels: np.ndarray
+    bound: int
+
+    def ranges(self, part: int) -> list[Range]:
+        """Channels of a part, counted over all groups: one range for each block, merged where they touch."""
+        (g0, g1), (n0, n1), (c0, c1) = (of[part].tolist() for of in (self.groups, self.heads, self.channels))
+        count, bound = self.per_group, self.bound
+        if c0 >= c1:
+            return []
+        if (c0, c1) == (0, bound) and (n0, n1) == (0, count):
+            return [(g0 * count * bound, g1 * count * bound)] if g0 < g1 else []
+        blocks = [g * count + n for g in range(g0, g1) for n in range(n0, n1)]
+        return [(block * bound + c0, block * bound + c1) for block in blocks]
+
+
+def _blocks(task: LayerTask, ranges: np.ndarray, at: int, bound: int) -> _Blocks:
+    """The channels of a dim (`at`: K or C) of so many in a group."""
+    groups, channels = ranges[:, _G], ranges[:, at]
+    if task.has_heads:
+        return _Blocks(_first_of(ranges), groups, ranges[:, _N], task.workload.N, channels, bound)
+    return _Blocks(ranges[:, _N], groups, _first_of(ranges), 1, channels, bound)
+
+
+def _first_of(ranges: np.ndarray) -> np.ndarray:
+    """The range [0, 1) for each part."""
+    return np.tile(np.array([0, 1]), (len(ranges), 1))
 
 
 def _translated(ranges: Sequence[Range], spans: Iterable[Span]) -> list[Range]:
@@ -188,32 +215,26 @@ def _merged(ranges: list[Range]) -> list[Range]:
 
 
 def _boxes(
-    n: np.ndarray,
-    groups: np.ndarray,
-    channels: np.ndarray,
-    bound: int,
+    of: _Blocks,
     places: tuple[Span, ...],
     rows: np.ndarray,
     cols: np.ndarray,
 ) -> np.ndarray:
     """Boxes of every node, int64[nodes, boxes, 8], one a channel range; those of empty parts are all zeros.
 
-    `channels`: ranges in a group of so many (`bound`); `places`: where in the stack those lie that are read, counted
-    over all groups. Nodes of equal ranges share the work.
+    `places`: where in the stack those channels lie that are read. Nodes of equal ranges share the work.
     """
-    if len(places) == 1 and places[0].first == 0 and groups.max() == 1 and places[0].stop - places[0].start >= bound:
-        return _one_box(n, channels + places[0].start, rows, cols)
-    parts = np.concatenate([groups, channels], axis=1)
+    is_whole = len(places) == 1 and places[0].first == 0 and places[0].stop - places[0].start >= of.bound
+    if is_whole and of.groups.max() == of.per_group == 1:
+        return _one_box(of.samples, of.channels + places[0].start, rows, cols)
+    parts = np.concatenate([of.groups, of.heads, of.channels], axis=1)
     _, first, which = np.unique(_numbers(parts), return_index=True, return_inverse=True)
-    found = [
-        _translated(_channel_ranges(part[:2], part[2:], bound), places) if part[2] < part[3] else []
-        for part in parts[first]
-    ]
+    found = [_translated(of.ranges(part), places) for part in first.tolist()]
     ranges = np.zeros((len(found), max(1, *map(len, found)), 2), dtype=np.int64)
     for i, listed in enumerate(found):
         ranges[i, : len(listed)] = np.array(listed, dtype=np.int64).reshape(-1, 2)
     boxes = np.zeros((len(parts), ranges.shape[1], 8), dtype=np.int64)
-    boxes[:, :, 0:2], boxes[:, :, 4:6], boxes[:, :, 6:8] = n[:, None], rows[:, None], cols[:, None]
+    boxes[:, :, 0:2], boxes[:, :, 4:6], boxes[:, :, 6:8] = of.samples[:, None], rows[:, None], cols[:, None]
     boxes[:, :, 2:4] = ranges[which]
     boxes[volumes(boxes) == 0] = 0
     return boxes

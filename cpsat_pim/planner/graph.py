@@ -63,7 +63,7 @@ class Reading:
 class LayerTask:
     """A layer with its tensors: `pad` (left, top), `offset` of its output's channels in the stack that it writes.
 
-    `beside`: what its input has of a second stack.
+    `beside`: what its input has of a second stack. `has_heads`: N counts heads that lie along channels.
     """
 
     name: str
@@ -77,6 +77,7 @@ class LayerTask:
     writes: str
     offset: int
     finishes: tuple[Sum, ...] = ()
+    has_heads: bool = False
 
     @property
     def has_weights(self) -> bool:
@@ -289,10 +290,10 @@ class _Builder:
         """What is read has the channels and the size that the layer takes."""
         layer, parts = node.workload, self._parts(node)
         channels = self._channels(parts, node.channels)
-        if channels != layer.G * layer.C:
-            yield f"{node.name}: must read {layer.G * layer.C} channels (got {channels} of {', '.join(parts)})"
-        if self.sizes[parts[0]][0] != layer.N:
-            yield f"{node.name}: must read {layer.N} samples (got {self.sizes[parts[0]][0]})"
+        if channels != node.blocks * layer.C:
+            yield f"{node.name}: must read {node.blocks * layer.C} channels (got {channels} of {', '.join(parts)})"
+        if self.sizes[parts[0]][0] != node.samples:
+            yield f"{node.name}: must read {node.samples} samples (got {self.sizes[parts[0]][0]})"
         size = self._read_size(node)
         taken = (layer.input_width, layer.input_height)
         steps = (layer.dilation[0] * (layer.R - 1), layer.dilation[1] * (layer.S - 1))
@@ -314,8 +315,8 @@ class _Builder:
         if len(node.after) != 2:
             yield f"{node.name}: after: must name I and what takes the place of W (got {len(node.after)})"
             return
-        if layer.R * layer.S * layer.N > 1:
-            yield f"{node.name}: a product of two activations must have R = S = N = 1"
+        if layer.R * layer.S * node.samples > 1:
+            yield f"{node.name}: a product of two activations must have R = S = N = 1, or N heads (shared_heads)"
         fits = self._weight_rows(node)
         if len(fits) != 1:
             _, _, h, w = self.sizes[node.after[1]]
@@ -363,6 +364,7 @@ class _Builder:
             pool=node.pool,
             writes=stack.name,
             offset=stack.offsets[stack.members.index(node.name)],
+            has_heads=bool(node.shared_heads),
             finishes=tuple(s for s in self.sums.values() if s.finished_by == node.name),
         )
 
@@ -400,4 +402,4 @@ def _output_size(node: NetworkNode) -> tuple[int, int, int, int]:
     """(N, C, H, W) of a layer's output, pooled."""
     layer = node.workload
     width, height = node.pool.size if node.pool else (layer.P, layer.Q)
-    return (layer.N, layer.G * layer.K, height, width)
+    return (node.samples, node.blocks * layer.K, height, width)

@@ -29,7 +29,7 @@ def with_positions(network: Network) -> Network:
         layers.append(own)
         layer = own.workload
         width, height = own.pool.size if own.pool else (layer.P, layer.Q)
-        sizes[own.name] = (layer.N, height, width)
+        sizes[own.name] = (own.samples, height, width)
     return evolve(network, layers=layers)
 
 

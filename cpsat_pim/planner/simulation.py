@@ -204,6 +204,7 @@ def _layer(graph: Graph, node: NetworkNode, numbers: dict[str, int]) -> simulato
         channels=node.channels,
         weight_channels=node.weight_channels,
         views=_views(node, after) if node.views else (),
+        has_heads=task.has_heads,
         weight_dim=-1 if task.weight_rows is None else Dim[task.weight_rows],
     )
 

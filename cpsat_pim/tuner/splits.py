@@ -120,7 +120,8 @@ def _fetched_bytes(graph: Graph, task: LayerTask, split: Split) -> int:
         lines = _box_sums(shape[2], task.pad[1], layer.stride[1], layer.dilation[1] * (layer.S - 1), layer.Q, q)
         needed = k * columns[0] * lines[0] - columns[1] * lines[1]
         channels = sum(stop - start for start, stop in task.reads.channels)
-        found += max(0, needed) * layer.N * channels * graph.stacks[task.reads.stack].element_bytes
+        samples = 1 if task.has_heads else layer.N
+        found += max(0, needed) * samples * channels * graph.stacks[task.reads.stack].element_bytes
     if task.reads_weights is not None:
         copies = n * p * q - 1
         found += copies * layer.G * layer.K * layer.C * graph.stacks[task.reads_weights.stack].element_bytes

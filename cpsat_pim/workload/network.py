@@ -82,9 +82,10 @@ class NetworkNode:
     `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
     output. `input_pool`: pooling of its input, as only this layer reads it; `views`: how it sees single tensors of its
     input, by name, where they are pooled or resized before they are joined. `weight_rows`: the dim along the width of a
-    tensor that is read as W. `channels`: those that it takes of what it reads, side by side, in the order of its own;
-    absent: all. `weight_channels`: those of the tensor that is read as W. `bytes`: widths of this layer's elements that
-    its network's (or the machine's) do not replace, by tensor.
+    tensor that is read as W. `shared_heads`: N counts heads of a group that share W, and lie along channels.
+    `channels`: those that it takes of what it reads, side by side, in the order of its own; absent: all.
+    `weight_channels`: those of the tensor that is read as W. `bytes`: widths of this layer's elements that its
+    network's (or the machine's) do not replace, by tensor.
 
     Raises:
         ValueError: a field is of the wrong type, or the count is not positive.
@@ -108,13 +109,24 @@ class NetworkNode:
     weight_rows: str | None = field(
         default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
     )
+    shared_heads: bool | None = field(default=None, validator=or_none(boolean), metadata={"kind": Value(boolean)})
     channels: tuple[Range, ...] | None = _channels()
     weight_channels: tuple[Range, ...] | None = _channels()
     bytes: dict[str, int | Fraction] = field(factory=dict)
 
+    @property
+    def samples(self) -> int:
+        """Samples of what it reads and makes."""
+        return 1 if self.shared_heads else self.workload.N
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of C channels that it reads, and of K channels that it makes: its groups, or their heads."""
+        return self.workload.G * (self.workload.N if self.shared_heads else 1)
+
 
 #: Keys of a layer's entry about the tensors around it, without defaults of their own.
-BETWEEN = ("join", "pad", "pool", "input_pool", "views", "weight_rows", "channels", "weight_channels")
+BETWEEN = ("join", "pad", "pool", "input_pool", "views", "shared_heads", "weight_rows", "channels", "weight_channels")
 
 
 @frozen(kw_only=True)

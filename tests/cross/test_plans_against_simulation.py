@@ -19,7 +19,7 @@ from cpsat_pim.planner.simulation import differences, simulate, simulated_docume
 from cpsat_pim.planner.space import Space, sides
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Pool, Resize, View
-from cpsat_pim.workload.network import Network, NetworkNode
+from cpsat_pim.workload.network import BETWEEN, Network, NetworkNode
 from tracesim.array import simulate_plan
 
 SPACE = Space(dims=2, home_dims=2)
@@ -28,8 +28,7 @@ LAYOUTS = ("BCHW", "BHWC", "BCHW[C2]", "BCHW[C3]", "BHWC[C3]")
 
 def layer(name, after, **fields):
     """A layer of a network."""
-    keys = ("join", "pad", "pool", "weights", "input_pool", "views", "channels", "weight_channels")
-    node = {key: fields.pop(key) for key in keys if key in fields}
+    node = {key: fields.pop(key) for key in ("weights", *BETWEEN) if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
 
@@ -94,6 +93,38 @@ NETWORKS = {
         layer("c", ["a"], P=5, C=4, K=4, pad=(1, 0)),
         layer("d", ["b", "c"], P=5, C=2, K=5, G=2, weights=False),
         layer("e", ["d"], P=1, C=10, K=3),
+    ),
+    "shared": widths(  # three query heads for each of two keys and values, which lie in one product
+        layer("q", ["input"], P=5, C=2, K=13),
+        layer("kv", ["input"], P=5, C=2, K=8, psum_bytes=4),
+        layer(
+            "a",
+            ["q", "kv"],
+            P=5,
+            C=2,
+            K=5,
+            N=3,
+            G=2,
+            weights=False,
+            shared_heads=True,
+            channels=[(1, 13)],
+            weight_channels=[(0, 4)],
+            weight_rows="K",
+        ),
+        layer(
+            "b",
+            ["a", "kv"],
+            P=5,
+            C=5,
+            K=2,
+            N=3,
+            G=2,
+            weights=False,
+            shared_heads=True,
+            weight_channels=[(4, 8)],
+            psum_bytes=4,
+        ),
+        layer("c", ["b"], P=5, C=12, K=2),
     ),
     "fused": widths(  # queries, keys and values of two heads are channels of one product, head by head
         layer("a", ["input"], P=6, C=2, K=12),

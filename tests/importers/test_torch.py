@@ -229,6 +229,20 @@ def test_tensor_that_is_up_sampled_is_a_view_of_its_reader(given, kind):
     build_graph(network)
 
 
+@pytest.mark.parametrize("way", ["shared", "repeated", "products"])
+def test_query_heads_share_keys_and_values_also_where_these_are_repeated(way):
+    """Two groups of two heads, whose channels lie side by side in what they read and make; a plan takes them."""
+    network = imported("grouped_queries", way=way)
+    _, _, _, scores, context, _ = network.layers
+    shape = {"P": 5, "N": 2, "G": 2}
+    assert [one.workload.shape for one in (scores, context)] == [
+        ConvWorkload(C=3, K=5, **shape).shape,
+        ConvWorkload(C=5, K=3, **shape).shape,
+    ]
+    assert (scores.shared_heads, context.shared_heads) == (True, True)
+    assert build_graph(network).stacks[context.name].shape == (1, 12, 1, 5)
+
+
 @pytest.mark.parametrize("other", [False, True])
 def test_branches_with_the_same_layers_are_one_of_them(other):
     """Of two layers of equal shape, or one layer in both branches, one is taken; a branch without layers is none."""

@@ -312,6 +312,24 @@ def pooled_activations() -> tuple[nn.Module, tuple[torch.Tensor]]:
     return Function(run, conv=nn.Conv2d(4, 6, 3)), (torch.randn(1, 4, 5, 5),)
 
 
+def grouped_queries(way: str = "shared") -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """Attention of four query heads on two heads of keys and values, shared or repeated."""
+
+    def run(own: Any, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = (make(x).reshape(1, 5, -1, 3).transpose(1, 2) for make in (own.query, own.key, own.value))
+        if way != "shared":
+            key, value = (one[:, :, None].expand(1, 2, 2, 5, 3).reshape(1, 4, 5, 3) for one in (key, value))
+        if way == "products":
+            attended = torch.softmax(query @ key.transpose(-1, -2), -1) @ value
+        else:
+            attended = nn.functional.scaled_dot_product_attention(query, key, value, enable_gqa=way == "shared")
+        out: torch.Tensor = own.out(attended.transpose(1, 2).reshape(1, 5, 12))
+        return out
+
+    model = Function(run, query=nn.Linear(6, 12), key=nn.Linear(6, 6), value=nn.Linear(6, 6), out=nn.Linear(12, 6))
+    return model, (torch.randn(1, 5, 6),)
+
+
 def pyramid(mode: str = "nearest", corners: bool = False) -> tuple[nn.Module, tuple[torch.Tensor]]:
     """A convolution of what is halved, up-sampled again beside what it came from."""
 

@@ -29,6 +29,7 @@ from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, all_plans, layer,
         ("gated", 2, False, True),
         ("concat", 2, False, False),
         ("beside", 2, False, False),
+        ("shared", 2, False, False),
         ("product", 2, False, False),
     ],
 )

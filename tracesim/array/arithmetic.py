@@ -4,9 +4,9 @@ import numpy as np
 
 from tracesim.array.areas import Area
 from tracesim.array.needs import Part
-from tracesim.array.network import Reading, stack_channels
+from tracesim.array.network import Reading, blocks_of, stack_channels
 from tracesim.array.records import C as C_DIM
-from tracesim.array.records import G, Ints, K, Layer, Pool, R, Resize, S
+from tracesim.array.records import Ints, K, Layer, N, Pool, R, Resize, S
 from tracesim.array.views import sources
 
 
@@ -21,18 +21,19 @@ def reader_channels(reading: Reading, count: int) -> Ints:
 
 
 def convolve_part(layer: Layer, part: Part, inputs: Ints, present: Ints, channels: Ints, weights: Ints) -> Ints:
-    """Return the partial sums of a part, int64[N, G * K, Q, P] with zeros elsewhere.
+    """Return the partial sums of a part, int64[N, channels, Q, P] with zeros elsewhere.
 
     `inputs`, `present` int64[N, stack's C, H, W]; `channels` by the reader's channel; `weights` int64[g, k, c, S, R] of
     the part's box. ExecutionError where an input is not present.
     """
     bounds = layer.bounds.tolist()
-    n, p, q = (np.arange(*of) for of in (part.n, part.p, part.q))
-    sums = np.zeros((bounds[6], bounds[G] * bounds[K], bounds[3], bounds[2]), np.int64)
+    p, q = (np.arange(*of) for of in (part.p, part.q))
+    samples, count = blocks_of(layer)
+    sums = np.zeros((samples, count * bounds[K], bounds[3], bounds[2]), np.int64)
     stride_w, stride_h, dilation_w, dilation_h = layer.conv.tolist()
-    for index, g in enumerate(range(*part.g)):
-        c = channels[g * bounds[C_DIM] + part.c[0] : g * bounds[C_DIM] + part.c[1]]
-        k = np.arange(*part.k) + g * bounds[K]
+    for block, index, n in _blocks(layer, part):
+        c = channels[block * bounds[C_DIM] + part.c[0] : block * bounds[C_DIM] + part.c[1]]
+        k = np.arange(*part.k) + block * bounds[K]
         for s in range(bounds[S]):
             for r in range(bounds[R]):
                 rows = q * stride_h + s * dilation_h - layer.pad[1]
@@ -40,6 +41,14 @@ def convolve_part(layer: Layer, part: Part, inputs: Ints, present: Ints, channel
                 values = _gather(inputs, present, n, c, rows, cols)
                 sums[np.ix_(n, k, q, p)] += np.einsum("ncqp,kc->nkqp", values, weights[index, :, :, s, r])
     return sums
+
+
+def _blocks(layer: Layer, part: Part) -> list[tuple[int, int, Ints]]:
+    """Return the blocks of channels of a part: the number of each, of its group in the part, and its samples."""
+    if not layer.has_heads:
+        return [(g, index, np.arange(*part.n)) for index, g in enumerate(range(*part.g))]
+    heads, first = int(layer.bounds[N]), np.zeros(1, np.int64)
+    return [(g * heads + n, index, first) for index, g in enumerate(range(*part.g)) for n in range(*part.n)]
 
 
 def _gather(inputs: Ints, present: Ints, n: Ints, c: Ints, rows: Ints, cols: Ints) -> Ints:

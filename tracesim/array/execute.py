@@ -15,7 +15,7 @@ from tracesim.array.arithmetic import ExecutionError, convolve_part, mask, reade
 from tracesim.array.flows import HOST, INPUT, WEIGHT, Flow, Phase, flows_of
 from tracesim.array.inputs import Case, build_case, node_inputs, node_output, node_weights, step_places, weight_replicas
 from tracesim.array.needs import Part, member_area, part_of, weight_elements
-from tracesim.array.network import Reading, Sum, spot_of, viewed_size
+from tracesim.array.network import Reading, Sum, blocks_of, spot_of, viewed_size
 from tracesim.array.outputs import finished_sum, held_pieces
 from tracesim.array.parts import Place, split
 from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q
@@ -169,7 +169,7 @@ def _move(store: Store, source: int, target: int, part: Ints) -> None:
 def _compute(case: Case, number: int, inputs: list[Store], boxes: dict[int, Ints]) -> tuple[Store, int]:
     """Return each node's (partial) sums, in channels of the layer's stack, and the MACs; each is done exactly once."""
     layer = case.plan.layers[number]
-    channels = np.arange(int(layer.bounds[G] * layer.bounds[C]))
+    channels = np.arange(blocks_of(layer)[1] * int(layer.bounds[C]))
     done = np.zeros(layer.bounds[[N, P, Q, K, C, G]], np.int64)
     store, first = _before_pooling(case, number), case.network.members[number + 1].channel
     for place in step_places(case, number):
@@ -194,7 +194,8 @@ def _joined_inputs(case: Case, number: int, place: Place, inputs: list[Store]) -
     """Return the values and the presence of a node's inputs as the layer sees them, in the order of its channels."""
     layer, readings = case.plan.layers[number], case.network.inputs[number]
     width, height = viewed_size(case.network, readings[0])
-    shape = (int(layer.bounds[N]), int(layer.bounds[G] * layer.bounds[C]), height, width)
+    samples, blocks = blocks_of(layer)
+    shape = (samples, blocks * int(layer.bounds[C]), height, width)
     values, present = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for reading, store in zip(readings, inputs, strict=True):
         own = _viewed(reading, store.values[place.node], store.present[place.node])

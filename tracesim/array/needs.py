@@ -29,8 +29,8 @@ def part_of(plan: Plan, number: int, place: Place) -> Part:
 
 def output_area(layer: Layer, part: Part, first_channel: int) -> Area:
     """Return the outputs of a part before pooling, in channels of the stack; the layer's first one is given."""
-    channels = _grouped(part.g, part.k, int(layer.bounds[K]))
-    return area(part.n, [(first_channel + low, first_channel + high) for low, high in channels], part.q, part.p)
+    samples, channels = _blocks(layer, part, part.k, int(layer.bounds[K]))
+    return area(samples, [(first_channel + low, first_channel + high) for low, high in channels], part.q, part.p)
 
 
 def input_area(network: Network, reading: Reading, layer: Layer, part: Part) -> Area:
@@ -42,7 +42,8 @@ def input_area(network: Network, reading: Reading, layer: Layer, part: Part) -> 
     left, top = layer.pad
     x = _window(part.p, stride_w, dilation_w * (int(layer.bounds[R]) - 1) + 1, left, width)
     y = _window(part.q, stride_h, dilation_h * (int(layer.bounds[S]) - 1) + 1, top, height)
-    return area(part.n, _in_stack(reading, _grouped(part.g, part.c, int(layer.bounds[C]))), y, x)
+    samples, channels = _blocks(layer, part, part.c, int(layer.bounds[C]))
+    return area(samples, _in_stack(reading, channels), y, x)
 
 
 def raw_area(seen: Area, view: View, shape: tuple[int, int, int, int]) -> Area:
@@ -101,6 +102,15 @@ def member_area(network: Network, tensor: int) -> Area:
     n, channels, height, width = network.shapes[tensor]
     first = network.members[tensor].channel
     return area((0, n), [(first, first + channels)], (0, height), (0, width))
+
+
+def _blocks(layer: Layer, part: Part, channels: Range, per_block: int) -> tuple[Range, list[Range]]:
+    """Return the samples of a part, and a range of channels in each of its blocks: of its groups, or of their heads."""
+    if not layer.has_heads:
+        return part.n, _grouped(part.g, channels, per_block)
+    heads = int(layer.bounds[N])
+    numbers = [g * heads + n for g in range(*part.g) for n in range(*part.n)]
+    return (0, 1), [(at * per_block + channels[0], at * per_block + channels[1]) for at in numbers]
 
 
 def _grouped(groups: Range, channels: Range, per_group: int) -> list[Range]:

@@ -82,7 +82,14 @@ def _output_shape(plan: Plan, number: int) -> Shape:
     layer = plan.layers[number]
     b = layer.bounds.tolist()
     width, height = layer.pool.size if layer.pool else (b[P], b[Q])
-    return b[N], b[G] * b[K], height, width
+    samples, blocks = blocks_of(layer)
+    return samples, blocks * b[K], height, width
+
+
+def blocks_of(layer: Layer) -> tuple[int, int]:
+    """Return the samples of what a layer reads and makes, and the blocks of channels: its groups, or their heads."""
+    samples, groups = int(layer.bounds[N]), int(layer.bounds[G])
+    return (1, groups * samples) if layer.has_heads else (samples, groups)
 
 
 def _find_stacks(plan: Plan, shapes: tuple[Shape, ...]) -> dict[int, tuple[int, ...]]:
@@ -156,7 +163,7 @@ def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: 
     layer = plan.layers[number]
     if layer.weight_dim < 0:
         return None
-    if layer.join != ALONE or (layer.bounds[[0, 1, N]] != 1).any():
+    if layer.join != ALONE or (layer.bounds[[0, 1]] != 1).any() or blocks_of(layer)[0] != 1:
         raise ValueError(f"layer {number} reads W from a tensor: it must have R = S = N = 1 and no join")
     tensors = layer.after[1:2]
     return _reading(tensors, _taken(tensors, shapes, layer.weight_channels), members, None)
@@ -319,8 +326,9 @@ def _check_inputs(plan: Plan, network: Network) -> None:
         count = sum(channels for reading in readings for _, channels in reading.spans)
         for reading in readings:
             have = network.stack_shapes[reading.stack][0], count
-            if have != (b[N], b[G] * b[C]):
-                raise ValueError(f"layer {number}: reads N, C = {have}, must be {(b[N], b[G] * b[C])}")
+            samples, blocks = blocks_of(layer)
+            if have != (samples, blocks * b[C]):
+                raise ValueError(f"layer {number}: reads N, C = {have}, must be {(samples, blocks * b[C])}")
             if network.widths[reading.stack] != layer.width_bytes[0]:
                 raise ValueError(f"layer {number}: reads elements of another width than its input_bytes")
         sizes = {viewed_size(network, reading) for reading in readings}

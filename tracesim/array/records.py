@@ -94,6 +94,7 @@ class Layer(NamedTuple):
     read as W; -1 where the layer has weights of its own. `channels`, `weight_channels`: ranges of those that it takes
     of what it reads as I, side by side, and as W, in the order of its own; None: all. `views`: of each tensor that
     is concatenated, or of the sum, how it is pooled or resized before; none: all as `input_pool` says.
+    `has_heads`: N counts heads that share W, and they lie along channels, block g * N + n of inputs and outputs each.
     """
 
     bounds: Ints
@@ -108,6 +109,7 @@ class Layer(NamedTuple):
     channels: tuple[tuple[int, int], ...] | None = None
     weight_channels: tuple[tuple[int, int], ...] | None = None
     views: tuple[View, ...] = ()
+    has_heads: bool = False
 
 
 class Tours(NamedTuple):

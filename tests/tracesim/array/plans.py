@@ -182,6 +182,19 @@ def attention(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     ]
 
 
+def shared(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """Two groups of three query heads, each group with keys and values that its heads share; some layers split them."""
+    tokens = draw(st.integers(2, 3))
+    shape = {"P": tokens, "G": 2, "N": 3, "has_heads": True}
+    return (1, 3, 1, tokens), [
+        layer((0,), P=tokens, C=3, K=14),
+        layer((0,), P=tokens, C=3, K=8),
+        layer((1, 2), C=2, K=tokens, weight_dim=K, channels=((2, 14),), weight_channels=((0, 4),), **shape),
+        layer((3, 2), C=tokens, K=2, weight_dim=C, weight_channels=((4, 8),), **shape),
+        layer((4,), P=tokens, C=12, K=2),
+    ]
+
+
 def fused(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     """Queries, keys and values as channels of one tensor, the heads outside or inside; a layer reads some of them."""
     tokens = draw(st.integers(2, 3))
@@ -199,7 +212,7 @@ def fused(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
 # -- plans --------------------------------------------------------------------------------------------------------
 
 SIZES = ((1, 1), (1, 2), (2, 2), (3, 2), (2, 4))
-NETWORKS = (single, pooled, residual, gated, concatenated, viewed, attention, fused)
+NETWORKS = (single, pooled, residual, gated, concatenated, viewed, attention, shared, fused)
 
 
 @st.composite

@@ -47,6 +47,17 @@ def as_weights(layer: Layer, tensor: np.ndarray) -> np.ndarray:
 
 
 def convolve(layer: Layer, read: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return [N, G * K, Q, P], or of heads along channels [1, G * N * K, Q, P]: each of them by itself."""
+    if not layer.has_heads:
+        return convolve_samples(layer, read, weights)
+    groups, heads = layer.bounds[[7, 6]].tolist()
+    blocks = read.reshape(groups, heads, -1, *read.shape[2:])
+    made = [convolve_samples(layer, blocks[:, n].reshape(1, -1, *read.shape[2:]), weights) for n in range(heads)]
+    by_group = np.stack([one.reshape(groups, -1, *one.shape[2:]) for one in made], axis=1)
+    return by_group.reshape(1, -1, *by_group.shape[3:])
+
+
+def convolve_samples(layer: Layer, read: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return [N, G * K, Q, P] of [N, G * C, H, W] and [G, K, C, S, R], over an input with zeros on all sides."""
     r, s, p, q, c, _, _, groups = layer.bounds.tolist()
     stride_w, stride_h, dilation_w, dilation_h = layer.conv.tolist()
