@@ -82,7 +82,7 @@ class TileCosts(NamedTuple):
       of `divisors` that holds a number.
     - `points`, `arrays` int[2 axes P and Q, kinds, n + 1, n + 1]: positions of I along the axis that all steps use, and
       that all array tiles cover. Indices: kind of spatial mapping, divisor for T0 of the axis, divisor for T0 of its
-      filter dim. The last entry of both is the minimum over all T0.
+      filter dim. The last row and column are the minima over all T0 of the axis and of the filter dim.
     - `boxes` int[3 tensors, boxes, 14]: `BOX_COLUMNS` of the shape tables, layout by layout.
     - `open_boxes` int[levels, 3, boxes, 14]: minima of these over all boxes whose extents are multiples along the first
       dims and equal along the others (`LAYER`: `open_level`). The first entry is `boxes`.

@@ -21,7 +21,7 @@ def link_cycles(x: Record, layer: Record, steps: int, first_i: int, first_w: int
     """
     for t in range(3):
         k = x.buffers[t]
-        is_held = not x.open_dims if k == 2 else x.in_pe[t] and x.is_inner_set and not k
+        is_held = not x.open_dims if k == 2 else x.in_pe[t] and not x.inner_open and not k
         if not (layer.is_linked[t] and is_held):
             return 0
     taken = _tiles_taken(x, layer, I), _tiles_taken(x, layer, W), _tiles_taken(x, layer, O)

@@ -58,17 +58,18 @@ TILE_STATE = np.dtype([
     ("vector", np.int64, 19), ("in_pe", np.int64, 3), ("kinds", np.int64, 4), ("min_cycles", np.int64),
     ("loops_left", np.int64, 8), ("class_loops_left", np.int64, 4), ("class_pes", np.int64, 4),
     ("has_copies", np.int64),
-    # The PEs' tile, if `is_inner_set`; else any. Per dim: `inner_at`, which divisor T0 is; extents `e0` of a PE and of
-    # the `array`; `outer_loops`, the iterations outside the array; `class_outer_loops`: products per class. Usage
-    # [resource, tensor, buffers]: `without_visits`, what does not depend on the fetches into the array, and
-    # `per_visit`, what each repetition of all these fetches adds. `pe_box`: row of `TileCosts.boxes` of what PEs or
-    # MACs take.
-    ("is_inner_set", np.int64), ("inner_at", np.int64, 8), ("e0", np.int64, 8), ("array", np.int64, 8),
+    # The PEs' tile. T0 of the first `inner_open` dims is open: any divisor. Per dim: `inner_at`, which divisor T0 is, 1
+    # if open; extents `e0` of a PE and of the `array`; `outer_loops`, the iterations outside the array;
+    # `class_outer_loops`: products per class, of the dims that are not open. Usage [resource, tensor, buffers]:
+    # `without_visits`, what does not depend on the fetches into the array, and `per_visit`, what each repetition of all
+    # these fetches adds. `pe_box`: row of `TileCosts.boxes` of what PEs or MACs take.
+    ("inner_open", np.int64), ("inner_at", np.int64, 8), ("e0", np.int64, 8), ("array", np.int64, 8),
     ("outer_loops", np.int64, 8), ("class_outer_loops", np.int64, 4), ("without_visits", np.int64, (RESOURCES, 3, 4)),
     ("per_visit", np.int64, (RESOURCES, 3, 4)), ("pe_box", np.int64, 3),
     # The global buffer's tile. The extents of the first `open_dims` dims are open: they may be any multiple of the
     # smallest ones. Per dim: `buffer_at`, which divisor T1 is, smallest `extents` and `largest` extents. Per class:
-    # `class_buffer_loops` and `class_loops_outside`, iterations at the global buffer and outside it; `looped_classes`:
+    # `class_buffer_loops` (of dims whose T0 is not open) and `class_loops_outside`, iterations at the global buffer and
+    # outside it; `looped_classes`:
     # the number of classes with iterations at the global buffer. `place`: index of the tile in `DramLoopBounds`. Per
     # tensor: `box`, row of `TileCosts.boxes` of the smallest tile; its `size` in elements; `moved`, elements of all
     # tiles; `can_store` [buffers]: whether they have room for it.
@@ -208,7 +209,7 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
             if objective.cycle_weight:
                 cycles = max(cycles, _min_busy_cycles(x, layer, boxes, steps) + pipeline)
             value = _value(objective, cycles, energy)
-            if is_aligned and x.is_inner_set and not x.open_dims and value < bound:
+            if is_aligned and not x.inner_open and not x.open_dims and value < bound:
                 value = _bound_with_dram_loops(x, layer, dram_bounds, objective, stored >> 3, other, energy, cycles)
             bound = min(bound, value)
     return bound

@@ -47,7 +47,7 @@ def residence(x: Record, layer: Record, t: int, buffers: int, free: int, steps: 
     If all loops that may be free are, each tile is fetched `least` times, and in use for its share of the steps. Else
     it is fetched at least twice as often, at most once in each iteration, and the stream has more columns.
     """
-    if x.open_dims if buffers else not (x.in_pe[t] and x.is_inner_set):
+    if x.open_dims if buffers else not x.in_pe[t] or x.inner_open:
         return 0
     tiles, most = tiles_of(x, layer, t, buffers), most_passes(x, t, buffers)
     least = fewest_passes(x, t, buffers, free)

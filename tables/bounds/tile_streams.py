@@ -51,7 +51,7 @@ def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
                 times = visits if in_pe else x.class_loops_left[t]
                 if not in_pe:  # each scan takes a column
                     columns = max(columns, x.scans[t, free, k] * (1 + (t == O and x.has_copies)))
-            if (k == 2 and x.open_dims) or (not k and in_pe and not x.is_inner_set):
+            if (k == 2 and x.open_dims) or (not k and in_pe and x.inner_open):
                 moved = (x.moved[t] if k else layer.needed[t]) * _scans_of(x, t, k, times)
                 columns = max(columns, -(-moved * layer.widths[t, 0 if t == O and times > 1 else 3] // column_bytes))
             elif not k & 1 and t == O and times > 1 and (k or in_pe):
@@ -79,7 +79,7 @@ def box_of(x: Record, layer: Record, boxes: Ints, t: int, buffers: int) -> Ints:
     """Return the row of `TileCosts.open_boxes` of what is loaded of a tensor from DRAM: the tile of the global buffer
     if that stores the tensor, else of the PEs or the MACs. If extents are open, it is the minimum over all of them.
     """
-    open_dims = x.open_dims if buffers else 8 if x.in_pe[t] and not x.is_inner_set else 0
+    open_dims = x.open_dims if buffers else x.inner_open if x.in_pe[t] else 0
     box: Ints = boxes[layer.open_level[open_dims], t, x.box[t] if buffers else x.pe_box[t]]
     return box
 
@@ -105,7 +105,7 @@ def _scans(x: Record, t: int, buffers: int, fetches: int, visits: int) -> int:
             continue
         if buffers == 2:
             scans *= x.loops_left[d] * x.vector[d] * x.vector[8 + d] // x.largest[d]
-        elif not buffers and x.is_inner_set:
+        elif not buffers and d >= x.inner_open:
             scans *= x.outer_loops[d]
     return int(scans)
 

@@ -4,7 +4,8 @@ Tiles are bounded one by one and in sets (`tables.bounds.tile_bounds`). A set le
 bound uses the smallest extents for what has to fit, the largest ones for what is fetched, and for scans the minima of
 the shape tables over all extents of the set (`TileCosts.open_boxes`). So it is valid for every tile of the set; if it
 exceeds the trial bound, the set is pruned. The enumeration is a depth-first search per spatial mapping: first with the
-PEs' extents open, then for each of them, and in both cases it fixes the global buffer's extents dim by dim.
+PEs' extents open, then for each of them, and in both cases it fixes the global buffer's extents dim by dim. Without a
+row-aligned tensor, which bounds sets of tiles best, the PEs' extents are fixed dim by dim, too.
 """
 
 import numpy as np
@@ -62,7 +63,7 @@ def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: Tr
         dims = 8 if x.in_pe[0] or x.in_pe[1] or x.in_pe[2] else 4  # else T0 of the other dims changes no bound
         is_left = objective.fixed + objective.cycle_weight * x.min_cycles <= objective.trial_bound
         while is_left:
-            evaluated, value, first = evaluated + 1, INFINITE_COST, 0
+            evaluated, value = evaluated + 1, INFINITE_COST
             fits = _set_inner(x, costs)
             if fits and bound_array_tile(x, layer, objective) <= objective.trial_bound:
                 number, seen, value = _enumerate_buffer_tiles(
@@ -71,20 +72,44 @@ def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: Tr
                 evaluated += seen
             if evaluated > most or number > len(found):
                 return number, evaluated, objective
-            if not x.is_inner_set:  # this was the bound for any T0
-                x.is_inner_set, is_left = 1, value <= objective.trial_bound
-                continue
-            min_bound[n] = min(min_bound[n], value)
-            if margin and value <= objective.trial_bound and value + value // margin < objective.trial_bound:
-                objective = TrialObjective(
-                    objective.cycle_weight, objective.fj_weight, objective.fixed, value + value // margin
-                )
-            if not fits:  # larger extents do not fit either
-                while first < dims and not x.inner_at[first]:
-                    first += 1
-                first += 1
-            is_left = _advance(x.inner_at, x.loops_left, costs.divisors, layer.counts, first, dims) < dims
+            if x.inner_open:
+                if value <= objective.trial_bound:
+                    x.inner_open = 0 if is_aligned else _next_open(x.inner_open, dims, x.loops_left)
+                    continue
+            else:
+                min_bound[n] = min(min_bound[n], value)
+                if margin and value <= objective.trial_bound and value + value // margin < objective.trial_bound:
+                    objective = TrialObjective(
+                        objective.cycle_weight, objective.fj_weight, objective.fixed, value + value // margin
+                    )
+            at = _advance_inner(x, costs, fits, dims)
+            x.inner_open = 0 if is_aligned else at
+            is_left = at < dims
     return number, evaluated, objective
+
+
+@njit
+def _advance_inner(x: Record, costs: TileCosts, fits: bool, dims: int) -> int:
+    """Go to the next divisors for T0, from the first dim on that is not open; beyond all larger ones if those at hand
+    do not fit. Modifies x.
+
+    Returns the dim that advanced, or `dims` after the last divisors.
+    """
+    first = min(x.inner_open, dims)
+    if not fits:
+        while first < dims and not x.inner_at[first]:
+            first += 1
+        first = min(first + 1, dims)
+    return _advance(x.inner_at, x.loops_left, costs.divisors, costs.layer[0].counts, first, dims)
+
+
+@njit
+def _next_open(open_dims: int, dims: int, loops: Ints) -> int:
+    """Return how many dims are open if one more of `dims` is fixed; a dim without loops needs no choice."""
+    open_dims = min(open_dims, dims) - 1
+    while open_dims and loops[open_dims] == 1:
+        open_dims -= 1
+    return open_dims
 
 
 @njit
@@ -108,7 +133,7 @@ def _advance(at: Ints, loops: Ints, divisors: Ints, counts: Ints, first: int, di
 @njit
 def _set_vector(x: Record, layer: Record, given: Ints, kinds: Ints, cycles: int) -> None:
     """Take a spatial mapping, with the PEs' extents open. Modifies x."""
-    x.min_cycles, x.is_inner_set = cycles, 0
+    x.min_cycles, x.inner_open = cycles, 8
     for i in range(len(given)):
         x.vector[i] = given[i]
     for t in range(3):
@@ -127,8 +152,7 @@ def _set_vector(x: Record, layer: Record, given: Ints, kinds: Ints, cycles: int)
 def _set_inner(x: Record, costs: TileCosts) -> bool:
     """Take the divisors `inner_at` for T0; return whether the tiles fit the PEs. Modifies x.
 
-    If T0 is open, `inner_at` stands for 1 in each dim. Then the extents without T0 are set, and the usage is the
-    minimum over all T0.
+    Of open dims `inner_at` stands for 1. Then the extents without T0 are set, and the usage is the minimum over all T0.
     """
     layer, x.class_outer_loops[:] = costs.layer[0], 1
     for d in range(8):
@@ -136,7 +160,7 @@ def _set_inner(x: Record, costs: TileCosts) -> bool:
         x.e0[d] = x.vector[8 + d] * inner
         x.array[d] = x.e0[d] * x.vector[d]
         x.outer_loops[d] = x.loops_left[d] // inner
-        if x.is_inner_set:
+        if d >= x.inner_open:
             x.class_outer_loops[CLASS_OF[d]] *= x.outer_loops[d]
     used, fits = 0, True
     for t in range(3):
@@ -170,11 +194,12 @@ def _quantities(x: Record, layer: Record, points: Ints, arrays: Ints, t: int) ->
         found[USES], found[MOVED0], found[FILLS] = layer.depth * loops[I], layer.depth, layer.depth * x.vector[K]
         for side in range(2):
             p, r = P + side, side
-            i, j = (x.inner_at[p], x.inner_at[r]) if x.is_inner_set else (-1, -1)
+            i = x.inner_at[p] if p >= x.inner_open else -1
+            j = x.inner_at[r] if r >= x.inner_open else -1
             found[USES] *= points[side, x.kinds[2 * side], i, j]
             found[MOVED0] *= arrays[side, x.kinds[2 * side + 1], i, j]
-            most_p = x.e0[p] if x.is_inner_set else layer.bounds[p] // x.vector[p]
-            most_r = x.e0[r] if x.is_inner_set else layer.bounds[r] // x.vector[r]
+            most_p = x.e0[p] if p >= x.inner_open else layer.bounds[p] // x.vector[p]
+            most_r = x.e0[r] if r >= x.inner_open else layer.bounds[r] // x.vector[r]
             found[FILLS] *= positions_of(side, x.e0[p], most_p, x.e0[r], most_r, layer)
         return found
     found[ONE] = found[MOVED0] = layer.needed[t]
@@ -188,22 +213,15 @@ def _enumerate_buffer_tiles(x: Record, costs: TileCosts, dram_bounds: DramLoopBo
                             is_aligned: bool, n: int, number: int, found: Ints) -> tuple[int, int, int]:  # fmt: skip
     """Enumerate the global buffer's tiles for the PEs' tile at hand; `n`: the spatial mapping. Modifies x and found.
 
-    If T0 is open (`_set_inner`), stop at the first tile that meets the trial bound: it only shows that there are some.
+    If T0 is open in some dim, stop at the first tile that meets the trial bound: it only shows that there are some.
 
     Returns the number of tiles found so far, the number of evaluations, and the smallest bound of a tile.
     """
     layer, evaluated, min_bound, is_first, x.open_dims, x.buffer_at[:] = costs.layer[0], 0, INFINITE_COST, True, 8, 0
     while x.open_dims < 8 or is_first:
-        evaluated, is_first, bound = evaluated + 1, False, INFINITE_COST
-        _set_tile(x, layer, costs.divisors, costs.places, dram_bounds.strides)
-        if objective.cycle_weight * dram_bounds.stored_cycles[0, x.place] <= objective.trial_bound:
-            bound_tensors(x, layer, costs.open_boxes, ALL_FREE)
-            sets = find_stored_sets(x, layer, dram_bounds.stored_cycles, dram_bounds.stored_fj, objective, is_aligned)
-            if sets:
-                for free in range(3):
-                    bound_tensors(x, layer, costs.open_boxes, free)
-                bound = bound_tile(x, layer, costs.open_boxes, dram_bounds, objective, is_aligned, sets)
-        if not (x.is_inner_set or x.open_dims or bound > objective.trial_bound):
+        evaluated, is_first = evaluated + 1, False
+        bound = _bound_set(x, costs, dram_bounds, objective, is_aligned)
+        if x.inner_open and not x.open_dims and bound <= objective.trial_bound:
             return number, evaluated, bound
         if not x.open_dims:
             min_bound = min(min_bound, bound)
@@ -214,12 +232,28 @@ def _enumerate_buffer_tiles(x: Record, costs: TileCosts, dram_bounds: DramLoopBo
                         found[number, 1 + d], found[number, 9 + d] = x.e0[d], x.extents[d]
                 number += 1
         elif bound <= objective.trial_bound:
-            x.open_dims -= 1
-            while x.open_dims and x.outer_loops[x.open_dims] == 1:
-                x.open_dims -= 1
+            x.open_dims = _next_open(x.open_dims, 8, x.outer_loops)
             continue
         x.open_dims = _advance(x.buffer_at, x.outer_loops, costs.divisors, layer.counts, x.open_dims, 8)
     return number, evaluated, min_bound
+
+
+@njit
+def _bound_set(x: Record, costs: TileCosts, dram_bounds: DramLoopBounds, objective: TrialObjective,
+               is_aligned: bool) -> int:  # fmt: skip
+    """Return a lower bound for the tile or set of tiles at hand; `INFINITE_COST` if it exceeds the trial bound for any
+    stored set. Modifies x.
+    """
+    layer, bound = costs.layer[0], INFINITE_COST
+    _set_tile(x, layer, costs.divisors, costs.places, dram_bounds.strides)
+    if objective.cycle_weight * dram_bounds.stored_cycles[0, x.place] <= objective.trial_bound:
+        bound_tensors(x, layer, costs.open_boxes, ALL_FREE)
+        sets = find_stored_sets(x, layer, dram_bounds.stored_cycles, dram_bounds.stored_fj, objective, is_aligned)
+        if sets:
+            for free in range(3):
+                bound_tensors(x, layer, costs.open_boxes, free)
+            bound = bound_tile(x, layer, costs.open_boxes, dram_bounds, objective, is_aligned, sets)
+    return bound
 
 
 @njit
@@ -230,7 +264,7 @@ def _set_tile(x: Record, layer: Record, divisors: Ints, places: Ints, strides: I
         n = divisors[d, x.buffer_at[d]]
         e = x.array[d] * n
         x.extents[d] = x.largest[d] = e
-        if x.is_inner_set:
+        if d >= x.inner_open:
             x.class_buffer_loops[CLASS_OF[d]] *= n
         if d < x.open_dims:
             x.largest[d] = layer.bounds[d]

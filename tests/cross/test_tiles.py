@@ -230,6 +230,24 @@ def test_pruned_tiles_cost_more(name: str, subspace: Subspace, objective: Object
     assert falling.lower_bounds.min() == whole.lower_bounds.min() == whole.tiles[:, -1].min()
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
+@pytest.mark.parametrize("subspace", [Subspace.MERGED, Subspace.ALIGNED], ids=lambda subspace: subspace.name)
+@pytest.mark.parametrize("name", ["1x1", "3x3", "5x5 stride 2", "groups"])
+def test_no_tile_up_to_a_trial_bound_is_pruned(name: str, subspace: Subspace, objective: Objective) -> None:
+    """Tiles up to several trial bounds are those of an enumeration that prunes none, with the same bounds."""
+    tiles = tile_bounds(LAYERS[name], MACHINES["default"], objective, subspace)
+    vectors, values = tiles.spatial_bounds.candidates(INFINITE_COST)
+    some = random.Random(name).sample(range(len(vectors)), 12)
+    whole = tiles.enumerate(INFINITE_COST, vectors[some], values[some])
+    assert whole is not None
+    for share in (0.01, 0.1, 0.5):
+        trial = int(np.quantile(whole.tiles[:, -1], share))
+        again = tile_bounds(LAYERS[name], MACHINES["default"], objective, subspace)
+        found = again.enumerate(trial, vectors[some], values[some])
+        assert found is not None
+        assert sorted(found.tiles.tolist()) == sorted(whole.tiles[whole.tiles[:, -1] <= trial].tolist())
+
+
 @pytest.mark.parametrize("name", ["1x1", "3x3", "groups"])
 def test_scans_of_open_extents_are_the_least_of_all_multiples(name: str) -> None:
     """Of a few boxes, against a walk over all boxes of the tensor: closed extents are equal, open ones multiples."""

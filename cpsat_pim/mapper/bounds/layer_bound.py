@@ -67,7 +67,7 @@ def tile_lower_bound(
     """
     layer, arch = in_whole_units(layer, arch)
     few = parameters.layer_bound_tiles
-    parameters = evolve(parameters, bound_tiles=few, bound_tiles_latency=few, busy_tiles=0.0)
+    parameters = evolve(parameters, bound_tiles=few, tiles_latency=few, busy_tiles=0.0)
     tables, spaces = build_tables(layer, arch), []
     for restriction in restrictions(layer, arch, FREE, NO_LIMIT):
         spatial = SpatialBounds(layer, arch, objective, restriction)

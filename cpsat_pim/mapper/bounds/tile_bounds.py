@@ -71,15 +71,30 @@ class TileBounds:
         self.spatial_bounds, self.tables, self.parameters = spatial_bounds, tables, parameters
         self.on_enumerated, self.is_over = on_enumerated, is_over
         self.figures = TileFigures(spatial_bounds, tables)
-        #: Whether tiles are enumerated. Where only latency counts, that pays for hard layers only, but where streams
-        #: share a bank and follow each other.
-        self.is_enabled = spatial_bounds.objective.weights[1] > 0 or bool(spatial_bounds.restriction.shared_parts)
+        restriction = spatial_bounds.restriction
+        #: Whether many tiles may be enumerated: where only latency counts, that pays for hard layers only, but where
+        #: streams share a bank and follow each other.
+        self._is_worth_many = spatial_bounds.objective.weights[1] > 0 or bool(restriction.shared_parts)
+        #: Whether tiles are enumerated.
+        self.is_enabled = self._is_worth_many or self._has_few_tiles
         #: Whether bounds of tiles include the rows of windows, which take time to compute.
         self.is_tight = False
         self._dram_loops: DramLoopBounds | None = None
-        self.max_enumerated = parameters.bound_tiles if self.is_enabled else parameters.bound_tiles_latency
         self._enumerations = enumerations or TileEnumerations()
         self._of_budget: TileBounds | None = None
+
+    @property
+    def _has_few_tiles(self) -> bool:
+        """Whether no tensor is row-aligned, and few tiles are expected: spatial mappings up to the first trial bound,
+        times the factors of all dims but R and S, whose factors are few.
+        """
+        spatial_bounds, parameters = self.spatial_bounds, self.parameters
+        least, is_even = spatial_bounds.lower_bound, not spatial_bounds.arch.uneven_residency
+        if least is None or not is_even or spatial_bounds.restriction.subspace.is_aligned:
+            return False
+        vectors, _ = spatial_bounds.candidates(int(least * (1 + parameters.tile_steps[0])))
+        factors = math.prod(len(divisors(n)) for n in spatial_bounds.layer.bounds[Dim.P :])
+        return len(vectors) * factors <= parameters.tiles_latency
 
     def keep_energy_budget(self, enumerations: TileEnumerations) -> None:
         """From now on, leave out tiles that exceed the budget of energy, if there is one and the objective does not
@@ -302,9 +317,12 @@ class TileBounds:
 
     def _max_tiles(self, margin: int) -> int:
         """Return how many tiles, and sets of tiles, one enumeration may bound."""
+        parameters = self.parameters
         if self.is_tight:
-            return self.parameters.hard_tiles
-        return self.max_enumerated if margin else self.parameters.trial_tiles
+            return parameters.hard_tiles
+        if not self._is_worth_many:
+            return parameters.tiles_latency
+        return parameters.bound_tiles if margin else parameters.trial_tiles
 
     def _trial_objective(self, trial_bound: int) -> TrialObjective:
         """Return the objective in the kernels' form: weights, the energy of all MACs, and the trial bound."""

@@ -184,7 +184,7 @@ class TileFigures:
 
     def _positions(self, vectors: Ints) -> tuple[Ints, Ints]:
         """Return the positions of I along both axes that steps use and array tiles cover: int[2, 2, kinds, n + 1, n +
-        1] (the last entry is the least of all), and for each vector its kinds along both axes: int[n, 4].
+        1] (the last entries are the least of all), and for each vector its kinds along both axes: int[n, 4].
         """
         lanes, pes = vectors[:, LANES], vectors[:, PES]
         found, kinds = [], []
@@ -198,7 +198,9 @@ class TileFigures:
         points = np.zeros((2, 2, most, n + 1, n + 1), np.int64)
         for side, of in enumerate(found):
             points[:, side, : len(of), :n, :n] = np.array(of).transpose(1, 0, 2, 3)
-        points[..., n, n] = np.where(points > 0, points, INFINITE_COST).min(axis=(-2, -1))
+        some = np.where(points > 0, points, INFINITE_COST)
+        points[..., n, :], points[..., n] = some.min(axis=-2), some.min(axis=-1)
+        points[..., n, n] = some.min(axis=(-2, -1))
         return points, np.column_stack(kinds)
 
     def _positions_of(self, axis: int, lanes_p: int, pes_p: int, lanes_r: int, pes_r: int) -> Ints:
