@@ -16,7 +16,7 @@ from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.layout_pairs import layout_pairs, pair_indices
 from cpsat_pim.planner.measures import measured_pulls, measured_pushes
 from cpsat_pim.planner.movement import Least
-from cpsat_pim.planner.nodes import HIGHEST, Layouts, NodeCosts, NodeProblem
+from cpsat_pim.planner.nodes import Layouts, NodeCosts, NodeProblem
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.parts import Parts
 from cpsat_pim.planner.phases import Rates
@@ -104,9 +104,10 @@ class LayerOptions:
         """Where all partitions lie."""
         return self.partitions[0].region
 
-    def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
-        """The least that a partition's node program costs."""
-        return min((self.share.own(cost)[0] for cost in map(self.costs.cost, problems) if cost), default=INFINITE)
+    def _floor(self, problems: tuple[NodeProblem, ...], upper: bool = False) -> int:
+        """The least that a partition's node program costs; with `upper` of those that are solved."""
+        costs = [cost for cost in map(self.costs.cost, problems) if cost]
+        return min((self.share.own(cost, upper)[0] for cost in costs), default=INFINITE)
 
     @property
     def share(self) -> NodeShare:
@@ -157,16 +158,14 @@ class LayerOptions:
 
         Their node programs' bounds are refined before: that takes less time, and counts for all rows of equal parts.
         """
-        rest = self.rows[self.seen :]
-        for row in rest:
-            if row.least is None and not is_over():
-                row.least = self._parts.least(row.partition)
-        self._order(first, price)
+        ahead = {id(self.rows[i]) for i in first}
+        self._bound_moves(is_over)
+        self._order(ahead, price)
         while not is_over() and (plain := self._plain(self.rows[self.seen : self.seen + count])):
             for problem in plain:
                 if not is_over():
                     self.costs.raise_bound(problem)
-            self._order(first, price)
+            self._order(ahead, price)
         for i in range(self.seen, min(len(self.rows), self.seen + count)):
             if is_over() or self.rows[i].floor >= INFINITE:
                 break
@@ -174,18 +173,35 @@ class LayerOptions:
             self.seen = i + 1
         self._forget()
 
-    def _order(self, first: Collection[int], price: Price) -> None:
-        """Set the bounds of rows that were not looked at by what is known now, and sort them: some first."""
-        ahead, rest = {id(self.rows[i]) for i in first}, self.rows[self.seen :]
+    def look_at_solved(self, count: int, is_over: Callable[[], bool]) -> None:
+        """Compute what so many rows move whose node programs have mappings: those that can cost least."""
+        self._bound_moves(is_over)
+        costs = [self._floor(row.program, upper=True) + self._moved(row) for row in self.rows]
+        order = sorted(range(self.seen, len(self.rows)), key=lambda i: costs[i])
+        chosen = [i for i in order[:count] if costs[i] < INFINITE]
+        self.look_at(len(chosen), is_over, first=chosen)
+
+    def _order(self, ahead: Collection[int], price: Price) -> None:
+        """Set the bounds of rows that were not looked at by what is known now, and sort them: some first, by `id`."""
+        rest = self.rows[self.seen :]
         own = {id(row.program): self._floor(row.program) for row in {id(row.program): row for row in rest}.values()}
         for row in rest:
-            moved = row.least.cost(self.weighing.objective.weights[0], self.room_bytes) if row.least else 0
-            row.floor = min(INFINITE, own[id(row.program)] + moved)
+            row.floor = min(INFINITE, own[id(row.program)] + self._moved(row))
         self._forget()
         floors = self.floors(price)
         order = sorted(range(len(rest)), key=lambda i: (id(rest[i]) not in ahead, int(floors[i])))
         self.rows[self.seen :] = [rest[i] for i in order]
         self._floors.clear()
+
+    def _bound_moves(self, is_over: Callable[[], bool]) -> None:
+        """Bound what rows move that were not looked at."""
+        for row in self.rows[self.seen :]:
+            if row.least is None and not is_over():
+                row.least = self._parts.least(row.partition)
+
+    def _moved(self, row: _Row) -> int:
+        """Return the least that moving costs a row."""
+        return row.least.cost(self.weighing.objective.weights[0], self.room_bytes) if row.least else 0
 
     def _plain(self, rows: Sequence[_Row]) -> list[NodeProblem]:
         """Return the node problems of some rows whose bounds were not refined."""
@@ -269,7 +285,7 @@ class LayerOptions:
 
     def option(self, row: int, replicas: int, at: At) -> tuple[Partition, NodeProblem]:
         """Return a row's partition with so many replicas of weights, and its node problem at these homes."""
-        return self._with_replicas(self.rows[row].partition, replicas), self._problem(self.rows[row], at)
+        return self._with_replicas(self.rows[row].partition, replicas), self.problem(row, at)
 
     def _with_replicas(self, partition: Partition, replicas: int) -> Partition:
         return evolve(partition, weight_replicas=replicas) if self.task.has_weights else partition
@@ -280,19 +296,30 @@ class LayerOptions:
             return np.zeros((2, self.seen), dtype=np.int64)
         return self._replicas.priced([row.partition for row in self.rows[: self.seen]], price)
 
-    def _costs_at(self, at: At, upper: bool, price: Price) -> tuple[np.ndarray, np.ndarray]:
+    def costs_at(self, at: At, upper: bool, price: Price) -> tuple[np.ndarray, np.ndarray]:
         """Return cost and tie of every row that was looked at, at these homes."""
         self._update()
-        (reads, reads_weights, writes), s = at, self.seen
-        node, rest = self._own[int(upper), :, :s, self._pair_of[reads, writes]]
-        moved = self._pull[:, :s, reads, reads_weights] + self._push[:, :s, writes]
-        held = self._held(price)
+        node, rest = self._own[int(upper), :, : self.seen, self._pair_of[at[0], at[2]]]
+        moved, held = self._moved_at(at), self._held(price)
         cost = np.minimum(price.scale * (np.minimum(node, INFINITE // price.scale) + moved[0]) + held[0], INFINITE)
         return np.where(node >= INFINITE, INFINITE, cost), np.minimum(rest + moved[1] + held[1], INFINITE)
 
+    def _moved_at(self, at: At) -> np.ndarray:
+        """Return (cost, tie) of what every row that was looked at moves, at these homes: int64[2, rows]."""
+        reads, reads_weights, writes = at
+        found: np.ndarray = self._pull[:, : self.seen, reads, reads_weights] + self._push[:, : self.seen, writes]
+        return found
+
+    def programs_below(self, at: At, cost: int) -> np.ndarray:
+        """Return of every row that was looked at what its node program costs, at least, if the row costs as much at
+        these homes: int64[rows].
+        """
+        found: np.ndarray = -((self._moved_at(at)[0] - cost) // self.share.factor)
+        return found
+
     def best(self, at: At, upper: bool = False, price: Price = FREE_BYTES) -> tuple[Partition, NodeProblem] | None:
         """The best partition at these homes and its node problem; None if that is one that was not looked at."""
-        cost, tie = self._costs_at(at, upper, price)
+        cost, tie = self.costs_at(at, upper, price)
         if not len(cost):
             return None
         i = int(np.lexsort((tie, cost))[0])
@@ -301,50 +328,8 @@ class LayerOptions:
         partition = self.rows[i].partition
         if price.per_byte and self.task.has_weights:
             partition = self._with_replicas(partition, self._replicas.best(partition, price).replicas)
-        return partition, self._problem(self.rows[i], at)
+        return partition, self.problem(i, at)
 
-    def useful_below(self, at: At) -> int:
-        """Return the cost from which on the node program of the best option at these homes is of no use there.
-
-        Another option, which is solved, then costs no more at the same homes. `HIGHEST` if none is solved.
-        """
-        lower, upper = self._costs_at(at, False, FREE_BYTES), self._costs_at(at, True, FREE_BYTES)
-        solved = int(upper[0].min(initial=INFINITE))
-        if solved >= INFINITE:
-            return HIGHEST
-        i = int(np.lexsort(lower[::-1])[0])
-        moved = int(self._pull[0, i, at[0], at[1]] + self._push[0, i, at[2]])
-        return -((moved - solved) // self.share.factor)
-
-    def alternative(self, at: At) -> tuple[NodeProblem, int] | None:
-        """Return the unsolved node problem with the least bound at these homes, and from where on it is of no use.
-
-        None if each option that has no mapping costs at least as much as the best solved one.
-        """
-        lower, upper = self._costs_at(at, False, FREE_BYTES)[0], self._costs_at(at, True, FREE_BYTES)[0]
-        bounds = np.where(upper < INFINITE, INFINITE, lower)
-        solved = int(upper.min(initial=INFINITE))
-        if int(bounds.min(initial=INFINITE)) >= solved:
-            return None
-        i = int(bounds.argmin())
-        moved = int(self._pull[0, i, at[0], at[1]] + self._push[0, i, at[2]])
-        return self._problem(self.rows[i], at), -((moved - solved) // self.share.factor)
-
-    def refine(self, at: At, count: int, price: Price = FREE_BYTES, is_over: Callable[[], bool] = lambda: False) -> int:
-        """Refine plain bounds of node problems of the best rows at these homes, until the search is over; how many."""
-        refined = 0
-        cost, tie = self._costs_at(at, False, price)
-        for i in np.lexsort((tie, cost)):
-            if is_over():
-                break
-            problem = self._problem(self.rows[i], at)
-            known = self.costs.cost(problem)
-            if known is not None and not known.is_refined:
-                self.costs.refine(problem)
-                refined += 1
-            if refined == count:
-                break
-        return refined
-
-    def _problem(self, row: _Row, at: At) -> NodeProblem:
-        return row.program[int(self._pair_of[at[0], at[2]])]
+    def problem(self, row: int, at: At) -> NodeProblem:
+        """Return the node problem of a row at these homes."""
+        return self.rows[row].program[int(self._pair_of[at[0], at[2]])]

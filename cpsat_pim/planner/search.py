@@ -82,6 +82,7 @@ class _Search:
             is_over=lambda: self.is_over,
             is_paused=lambda: self.is_over or self.is_seek_due,
             slack=lambda: self.slack,
+            factor=instance.distinct[0].share.factor,
             then_energy=lambda: self.then_energy,
         )
 
@@ -118,10 +119,8 @@ class _Search:
 
     @property
     def slack(self) -> int | None:
-        """By so much a node program may cost more than its bound in a plan that is of use; None if nothing is known."""
-        if self.found.plan is None:
-            return None
-        return max(1, -(-(self.found.value - self.bound + self.then_energy) // self.instance.distinct[0].share.factor))
+        """By so much the optimum over lower bounds may rise before no plan is of use; None if nothing is known."""
+        return None if self.found.plan is None else max(1, self.found.value - self.bound + self.then_energy)
 
     def offer(self, plans: Sequence[Plan]) -> None:
         """Take the best of some plans as a start."""
@@ -141,10 +140,13 @@ class _Search:
         if self.instance.least_peak_bytes > self.instance.array.capacity_bytes:
             return self._answer()
         limit_steps(self.instance, self.instance.array.capacity_bytes)
+        for options in self.instance.distinct:
+            options.look_at_solved(self.limits.batch, self.tightening.is_paused)
+        self._keep_best()  # of node problems that were solved before
         for count in (1, self.limits.batch - 1):
             for options in self.instance.distinct:
                 options.look_at(count, self.tightening.is_paused)
-        self._keep_best()  # of node problems that were solved before
+        self._keep_best()
         while not (self.is_over or self.is_proven or self.is_fit_due):
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)

@@ -10,6 +10,7 @@ from cpsat_pim.planner.labels.reduced import OptionUse
 from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem, Useful
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.solved import SearchLimits
+from cpsat_pim.planner.usefulness import Usefulness
 from cpsat_pim.planner.weighing import Price
 
 
@@ -18,9 +19,9 @@ class Tightening:
     """Narrows bounds, cheapest ways first.
 
     `until`: the time at which solves end; `is_over()`: whether the search is. `is_paused()`: whether it is,
-    or something else comes before bounds are refined. `slack()`: by so much a node program may
-    cost more than its bound in a plan that is of use, None if nothing is known. `then_energy()`: whether energies
-    count.
+    or something else comes before bounds are refined. `slack()`: by so much the optimum over lower bounds may rise
+    before it is no better than the best plan, None if none is known. `factor`: how often the cost of a node program
+    counts in a plan's. `then_energy()`: whether energies count.
     """
 
     costs: NodeCosts
@@ -29,17 +30,21 @@ class Tightening:
     is_over: Callable[[], bool]
     is_paused: Callable[[], bool]
     slack: Callable[[], int | None]
+    factor: int
     then_energy: Callable[[], bool]
 
     def refine(self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]], price: Price) -> int:
-        """Compute more partitions where the optimum uses ones that were not, and refine plain bounds that it uses."""
+        """Compute more partitions where the optimum uses ones that were not, and refine bounds that it uses: first in
+        any layouts, then in those of its homes.
+        """
         unseen = {id(use[0]): use[0] for use, found in best if found is None}
         for options in unseen.values():
             options.look_at(self.limits.batch, self.is_paused, price)
         refined = len(unseen)
-        for (options, at), found in best:
-            if found is not None and not self._is_refined(found[1]):
-                refined += options.refine(at, self.limits.refined, price, self.is_paused)
+        used = [Usefulness(*use, self.slack(), price) for use, found in best if found is not None]
+        refined += sum(one.refine(self.limits.refined, self.is_paused) for one in used if not self.is_paused())
+        if not refined:
+            refined = sum(one.refine_tied() for one in used if not self.is_paused())
         return refined
 
     def _is_refined(self, problem: NodeProblem) -> bool:
@@ -56,9 +61,10 @@ class Tightening:
         found: Useful = {}
         for (options, at), option in best:
             if option is not None:
-                below = options.useful_below(at) + self.then_energy()  # at equal latency it may take less energy
+                usefulness = Usefulness(options, at)
+                below = usefulness.useful_below() + self.then_energy()  # at equal latency it may take less energy
                 found[option[1]] = max(found.get(option[1], 0), below)
-                if self._is_wide(option[1]) and (other := options.alternative(at)) is not None:
+                if self._is_wide(option[1]) and (other := usefulness.alternative()) is not None:
                     found[other[0]] = max(found.get(other[0], 0), other[1])
         return found
 
@@ -84,7 +90,9 @@ class Tightening:
             widest = max((known[problem].gap for problem in left), default=0)
             chosen = [problem for problem in left if 2 * known[problem].gap >= widest]
         if chosen:
-            self.costs.solve_all(chosen, self.slack(), self.until, problems)
+            slack = self.slack()
+            of_node = None if slack is None else -(-slack // self.factor)
+            self.costs.solve_all(chosen, of_node, self.until, problems)
             return sum(self.costs.cost(problem) != known[problem] for problem in chosen)
         return self._solve_energies(known) if self.then_energy() else 0
 

@@ -82,10 +82,10 @@ def tile_bounds(
     parameters: SearchParameters = DEFAULTS,
     mapping: Mapping | None = None,
 ) -> TileBounds:
-    """Return tile bounds that are enabled for any objective, of a mapping's restriction if one is given."""
+    """Return tile bounds that are enabled for any objective, of a mapping's restriction and layouts if one is given."""
     restriction = Restriction(layer, arch, subspace=subspace)
     if mapping is not None:
-        restriction = restriction_of(layer, arch, mapping, subspace)
+        restriction = restriction_of(layer, arch, mapping, subspace, Constraints(layout=mapping.layout))
     spatial_bounds = SpatialBounds(layer, arch, objective, restriction)
     tiles = TileBounds(spatial_bounds, stream_tables(layer, arch), parameters=parameters)
     tiles.tighten()
@@ -93,7 +93,10 @@ def tile_bounds(
 
 
 def bound_of(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, mapping: Mapping, trial: int) -> int:
-    """Return the bound of a mapping's tile if it is at most a trial bound, else one more than that."""
+    """Return the bound of a mapping's tile in its layouts if it is at most a trial bound, else one more than that.
+
+    No layout makes the bound lower than that of free ones.
+    """
     subspace = Subspace.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Subspace.MERGED
     tiles = tile_bounds(layer, arch, objective, subspace, mapping=mapping)
     pes = [mapping.array_factor(d) for d in Dim]

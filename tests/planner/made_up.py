@@ -55,7 +55,11 @@ class MadeUpCosts:
         """The next better bound."""
         return self.refine(problem)
 
-    def refine(self, problem):
+    def refine(self, problem, below=None):
+        """Nothing: all are."""
+        return self.cost(problem)
+
+    def refine_tied(self, problem, below=None):
         """Nothing: all are."""
         return self.cost(problem)
 

@@ -55,7 +55,7 @@ class RefinedCosts(MadeUpCosts):
         self.raised.add(problem)
         return self.cost(problem)
 
-    def refine(self, problem):
+    def refine(self, problem, below=None):
         """Refine a bound."""
         if problem not in self.refined:
             self.tick()

@@ -59,7 +59,9 @@ def test_bounds_of_tiles_leave_solves_their_time(monkeypatch):
     layers, begin, counted = [ConvWorkload(C=4, K=K) for K in (2, 4, 8)], time.monotonic(), []
     clock = SimpleNamespace(monotonic=lambda: begin + 10 * len(counted))
     monkeypatch.setattr("cpsat_pim.planner.nodes.costs.time", clock)
-    monkeypatch.setattr("cpsat_pim.planner.nodes.bounds.tile_lower_bound", lambda layer, *_: counted.append(layer) or 1)
+    monkeypatch.setattr(
+        "cpsat_pim.planner.nodes.bounds.tile_lower_bound", lambda layer, *_, **__: counted.append(layer) or 1
+    )
     costs, problems = NodeCosts(ARCH, LATENCY), [NodeProblem(layer=layer) for layer in layers]
     costs.solve_all(problems, until=begin + 39)
     assert counted == layers[:1]

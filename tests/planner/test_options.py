@@ -10,6 +10,7 @@ from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.nodes import HIGHEST
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.usefulness import Usefulness
 from cpsat_pim.workload.network import Network
 from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts
 
@@ -27,7 +28,7 @@ def test_node_program_is_useful_below_what_a_solved_option_costs_at_the_same_hom
     options = instance.distinct[0]
     options.look_at(len(options.rows))
     homes = list(product(range(len(options.reads)), [0], range(len(options.writes))))
-    assert {options.useful_below(at) for at in homes} == {HIGHEST}
+    assert {Usefulness(options, at).useful_below() for at in homes} == {HIGHEST}
     costs.solve_all(options.rows[0].program)
 
     def moved(row, at):
@@ -40,10 +41,10 @@ def test_node_program_is_useful_below_what_a_solved_option_costs_at_the_same_hom
         lower = [cost.least + moved(i, at) for i, cost in enumerate(values)]
         best = np.flatnonzero(np.array(lower) == min(lower))
         solved = values[0].value + moved(0, at)
-        assert options.useful_below(at) in {solved - moved(int(i), at) for i in best}
+        assert Usefulness(options, at).useful_below() in {solved - moved(int(i), at) for i in best}
         # The option to solve next: the least bound of those without a mapping, if it is below the solved one.
         others = [i for i in range(1, len(values)) if lower[i] < solved and not values[i].is_solved]
-        found = options.alternative(at)
+        found = Usefulness(options, at).alternative()
         if not others:
             assert found is None
             continue

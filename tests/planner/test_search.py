@@ -16,6 +16,7 @@ from cpsat_pim.planner.solved import SearchLimits
 from cpsat_pim.planner.space import Space
 from cpsat_pim.workload.network import Network
 from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, all_plans, layer, without_mapping
+from tests.planner.test_limits import RefinedCosts
 
 
 @pytest.mark.parametrize("objective", ["latency", "energy"])
@@ -250,3 +251,20 @@ def test_plan_that_does_not_fit_replicates_weights_less(monkeypatch, share):
         return
     assert solved.bound <= min(fitting) <= solved.value
     assert solved.cost.peak_bytes <= tight.capacity_bytes
+
+
+@pytest.mark.parametrize("name", ["chain", "residual", "concat", "product"])
+def test_search_begins_with_the_best_plan_of_what_was_solved_before(monkeypatch, name):
+    """A search on the node problems that another one solved knows that one's plan before it tightens any bound."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
+    graph = build_graph(Network(name="n", layers=NETWORKS[name]))
+    array = NodeArray(rows=2, cols=2, node=NODE, flit_bytes=2)
+    space, kind = Space(dims=2, layouts=("BCHW", "BHWC")), Objective.named("latency")
+    first, second, lines = MadeUpCosts(kind), RefinedCosts(kind, lambda: None), []
+    optimum = solve_plan(graph, array, space, kind, first, SearchLimits(batch=2)).value
+    second.solved |= first.solved
+    limits = SearchLimits(batch=max(2, len(first.solved)))
+    solved = solve_plan(graph, array, space, kind, second, limits, lines.append)
+    assert solved.value == optimum
+    assert not second.solves
+    assert all(f"best {optimum}," in line for line in lines)

@@ -58,42 +58,61 @@ def layer_lower_bounds(
 
 
 def tile_lower_bound(
-    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, parameters: SearchParameters = DEFAULTS
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    objective: Objective,
+    constraints: Constraints = FREE,
+    *,
+    known_bound: int = 0,
+    value_to_beat: int | None = None,
+    parameters: SearchParameters = DEFAULTS,
 ) -> int | None:
     """Return the bound of the tiles of all mappings (B12): for each assignment of tensors to banks the least.
 
     Where tensors share a bank, it knows that they interrupt each other, and that their scans follow each other. It
-    takes some hundredths of a second. None if there is no mapping.
+    takes some hundredths of a second. None if there is no mapping that keeps the constraints.
+
+    Args:
+        layer: the layer.
+        arch: the machine.
+        objective: what is bounded, in its integers.
+        constraints: which mappings are bounded.
+        known_bound: no mapping costs less; tiles raise this bound.
+        value_to_beat: a cost from which on it does not matter how high the bound is, so that less time is taken.
+        parameters: tuning constants of the search.
     """
     layer, arch = in_whole_units(layer, arch)
+    if check_constraints_fit(layer, constraints):
+        return None
     few = parameters.layer_bound_tiles
     parameters = evolve(parameters, bound_tiles=few, tiles_latency=few, busy_tiles=0.0)
     tables, spaces = build_tables(layer, arch), []
-    for restriction in restrictions(layer, arch, FREE, NO_LIMIT):
+    for restriction in restrictions(layer, arch, constraints, NO_LIMIT):
         spatial = SpatialBounds(layer, arch, objective, restriction)
         if restriction.subspace is not Subspace.SPLIT and spatial.lower_bound is not None:
             tiles = TileBounds(spatial, tables, parameters=parameters)
             tiles.is_enabled = True
-            spaces.append((tiles, spatial.lower_bound))
-    return _least_raised(spaces, parameters) if spaces else None
+            spaces.append((tiles, max(known_bound, spatial.lower_bound)))
+    most = math.inf if value_to_beat is None else value_to_beat - 1
+    return _least_raised(spaces, most, parameters) if spaces else None
 
 
-def _least_raised(spaces: Sequence[tuple[TileBounds, int]], parameters: SearchParameters) -> int:
+def _least_raised(spaces: Sequence[tuple[TileBounds, int]], most: float, parameters: SearchParameters) -> int:
     """Return the least of some spaces' bounds, each raised by its tiles, for one trial bound after the other until some
-    tile of some space costs no more. No space is searched beyond what a tile of another one costs.
+    tile of some space costs no more. No space is searched beyond what a tile of another one costs, nor beyond `most`.
     """
     bounds = dict(spaces)
     first, least, willing = min(bounds.values()), math.inf, sorted(bounds, key=lambda tiles: bounds[tiles])
     for step in parameters.tile_steps:
-        trial = first + math.ceil(step * first)
-        for tiles in [tiles for tiles in willing if bounds[tiles] < min(least, trial)]:
-            found = tiles.lower_bound(trial if trial < least else int(least) - 1)
+        trial = min(first + math.ceil(step * first), most)
+        for tiles in [tiles for tiles in willing if bounds[tiles] < min(least, trial + 1)]:
+            found = tiles.lower_bound(int(trial if trial < least else least - 1))
             if found is None:
                 willing.remove(tiles)  # too many tiles
             else:
                 bounds[tiles] = max(bounds[tiles], found)
             if found is None or found <= trial:
                 least = min(least, bounds[tiles])
-        if least <= trial:
+        if least <= trial or trial >= most:
             break
     return min(bounds.values())

@@ -146,7 +146,8 @@ class TileFigures:
     def _boxes(self, counts: Ints) -> tuple[Ints, Ints]:
         """Return the columns of the shape tables per tensor, layout and box, and the strides of boxes along each dim.
 
-        They stay 0 for outputs whose width in DRAM changes when partial sums are spilled.
+        They stay 0 for outputs whose width in DRAM changes when partial sums are spilled. A layout that constraints
+        rule out has the columns of the other one.
         """
         layer = self.spatial_bounds.layer
         found = np.zeros((3, max(len(table.extents) for table in self.tables), 2, len(BOX_COLUMNS)), np.int64)
@@ -168,6 +169,7 @@ class TileFigures:
                 columns |= self._interrupted_rows(t)
             for name, column in columns.items():  # the least of strided scans, too
                 found[t, :boxes, :, BOX_COLUMNS.index(name)] = column.reshape(-1, 2, boxes).min(axis=0).T
+            found[t] = found[t][:, np.resize(self.spatial_bounds.restriction.layouts(t), 2)]  # one stands for both
         return found.reshape(3, -1, 2 * len(BOX_COLUMNS)), strides
 
     def _interrupted_rows(self, t: Tensor) -> dict[str, Ints]:

@@ -12,7 +12,7 @@ from attrs import frozen
 from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bounds
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping.check import check_fits
-from cpsat_pim.planner.nodes import NodeCost, NodeCosts, NodeProblem, Useful
+from cpsat_pim.planner.nodes import HIGHEST, NodeCost, NodeCosts, NodeProblem, Useful
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.padding import padded_layers
 
@@ -34,8 +34,8 @@ class BoundCosts(NodeCosts):
 
     refined = 0
 
-    def refine(self, problem: NodeProblem) -> NodeCost | None:
-        """Return the mapper's bounds as if a mapping had them; None if the layer does not fit the node."""
+    def refine(self, problem: NodeProblem, below: int = HIGHEST) -> NodeCost | None:
+        """Return the mapper's bounds as if a mapping had them, whatever is of use; None if the layer does not fit."""
         known = self.cost(problem)
         if known is None or known.is_solved:
             return known
@@ -43,7 +43,7 @@ class BoundCosts(NodeCosts):
         self._known[problem] = found
         return found
 
-    raise_bound = refine
+    raise_bound = refine_tied = refine
 
     def _bounded(self, problem: NodeProblem) -> BoundCost | None:
         known = self._known.get(problem)

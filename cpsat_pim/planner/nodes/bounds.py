@@ -2,25 +2,44 @@
 
 from collections.abc import Callable, Iterator
 
+from attrs import asdict, frozen
+
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound, tile_lower_bound
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping.check import check_fits
-from cpsat_pim.planner.nodes.problem import NodeProblem
+from cpsat_pim.planner.nodes.problem import HIGHEST, NodeProblem
 from cpsat_pim.planner.nodes.store import NodeStore
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.padding import padded_layers
 
-#: The bound of a layer on a machine; None: there is no mapping.
-_Bound = Callable[[ConvWorkload, PIMArchitecture, Objective], int | None]
+
+@frozen(kw_only=True)
+class TileBound:
+    """A bound of tiles; None: there is no mapping. It was raised up to `below` only: if it reaches that cost, the
+    bound of all tiles may be higher.
+    """
+
+    least: int | None
+    below: int = HIGHEST
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is the bound of all tiles."""
+        return self.least is None or self.least < self.below
+
+    def reaches(self, below: int) -> bool:
+        """Whether no higher bound is to be had below this cost."""
+        return self.is_final or (self.least or 0) >= below
 
 
 class NodeBounds:
-    """Bounds of layers in any layouts, each computed once; None: there is no mapping.
+    """Bounds of node problems, each computed once.
 
     Each is tighter than the one before and takes longer: `plain`, at once; `spatial`, of the arrangements of the PEs
-    (docs/solver.md, B1), hundredths of a second; `tiles` (B12), a tenth, kept in the store if there is one.
+    (docs/solver.md, B1), hundredths of a second; `tiles` (B12), a tenth or more, kept in the store if there is one. The
+    first two are those of all layouts.
     """
 
     def __init__(
@@ -34,7 +53,7 @@ class NodeBounds:
         """`padding`: as of `NodeCosts`. `key`: of a problem in the store."""
         self.arch, self.objective, self.padding, self._store, self._key = arch, objective, padding, store, key
         self._spatial: dict[NodeProblem, int | None] = {}
-        self._tiles: dict[NodeProblem, int | None] = {}
+        self._tiles: dict[NodeProblem, TileBound] = {}
 
     def plain(self, layer: ConvWorkload) -> int:
         """Return the cost of all PEs busy with a MAC each cycle, and of the energy of the MACs alone."""
@@ -43,24 +62,38 @@ class NodeBounds:
         return int(self.objective.value(-(-layer.macs // array.macs_per_cycle), energy_fj))
 
     def spatial(self, problem: NodeProblem) -> int | None:
-        """Return the bound of the arrangements of the PEs."""
+        """Return the bound of the arrangements of the PEs; None: there is no mapping."""
         if problem not in self._spatial:
-            self._spatial[problem] = self._least(layer_lower_bound, problem.layer)
+            self._spatial[problem] = self._least(problem.layer, layer_lower_bound)
         return self._spatial[problem]
 
-    def tiles(self, problem: NodeProblem) -> int | None:
-        """Return the bound of the tiles of all mappings."""
-        if problem not in self._tiles:
-            key = f"floor {self._key(problem)}"
-            kept = self._store.read(key) if self._store else None
-            if kept is None:
-                kept = {"least": self._least(tile_lower_bound, problem.layer)}
-                if self._store:
-                    self._store.write(key, kept)
-            self._tiles[problem] = kept["least"]
-        return self._tiles[problem]
+    def tiles(self, problem: NodeProblem, below: int = HIGHEST) -> TileBound:
+        """Return the bound of the tiles of all mappings in the problem's layouts, raised up to a cost `below`.
 
-    def _least(self, bound: _Bound, layer: ConvWorkload) -> int | None:
+        It begins at the bound of free layouts, if that is known.
+        """
+        found = self._tiles.get(problem) or self._recall(problem)
+        if found is None or not found.reaches(below):
+            before = found or self._tiles.get(problem.relaxation)
+            known = before.least or 0 if before else 0
+
+            def bound(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective) -> int | None:
+                beaten = None if below == HIGHEST else below
+                return tile_lower_bound(
+                    layer, arch, objective, problem.constraints, known_bound=known, value_to_beat=beaten
+                )
+
+            found = TileBound(least=self._least(problem.layer, bound), below=below)
+            if self._store:
+                self._store.write(f"floor {self._key(problem)}", asdict(found))
+        self._tiles[problem] = found
+        return found
+
+    def _recall(self, problem: NodeProblem) -> TileBound | None:
+        kept = self._store.read(f"floor {self._key(problem)}") if self._store else None
+        return None if kept is None else TileBound(**kept)
+
+    def _least(self, layer: ConvWorkload, bound: Callable[..., int | None]) -> int | None:
         """Return the least bound of the padded layers that fit the node."""
         found = (bound(one, self.arch, self.objective) for one in self._fitting(layer))
         return min((one for one in found if one is not None), default=None)

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from attrs import evolve
 
@@ -27,14 +26,15 @@ from cpsat_pim.mapping.mapping import Mapping
 from cpsat_pim.planner.nodes.bounds import NodeBounds
 from cpsat_pim.planner.nodes.padded import program_of
 from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful
+from cpsat_pim.planner.nodes.requests import energy_request, tasks_of, value_request
 from cpsat_pim.planner.nodes.store import NodeStore, digest
 from cpsat_pim.planner.nodes.workers import RESERVED_SECONDS, Workers
 from cpsat_pim.workload.padding import padded_layers
 
 #: Bounds take at most this share of the time that solves have.
 _BOUNDS_SHARE = 0.25
-#: So many times longer is a problem solved again that was not proven.
-_LONGER = 4.0
+#: From this ratio of the bounds of tiles on, in a problem's layouts and in any, its layouts decide what it costs.
+_LAYOUTS = 1.02
 _ENERGY = Objective.named("energy")
 
 
@@ -98,7 +98,7 @@ class NodeCosts:
         """Return what the file knows, or the plainest bound."""
         kept = self._store.read(self._key(problem)) if self._store else None
         if kept is None:
-            return NodeCost(least=self._bounds.plain(problem.layer), is_refined=False, is_spatial=False)
+            return NodeCost(least=self._bounds.plain(problem.layer), is_refined=False, is_spatial=False, is_tied=False)
         found = NodeCost.from_dict(kept)
         self.reused += found.is_solved
         return found
@@ -118,20 +118,33 @@ class NodeCosts:
         known = self.cost(problem)
         if known is None or known.is_spatial or self.arch.draws_operands_from_dram:  # that of PEs would be far too low
             return self.refine(problem)
-        return self._raise(problem, known, self._bounds.spatial(problem.relaxation), is_refined=False)
+        return self._raise(problem, self._bounds.spatial(problem.relaxation))
 
-    def refine(self, problem: NodeProblem) -> NodeCost | None:
-        """Raise a bound to the last step, that of tiles; None if the problem has no mapping."""
+    def refine(self, problem: NodeProblem, below: int = HIGHEST) -> NodeCost | None:
+        """Raise a bound to that of tiles in any layouts, or up to a cost `below`; None if there is no mapping."""
         known = self.cost(problem)
-        if known is None or known.is_refined:
+        if known is None or known.is_refined or known.least >= below:
             return known
-        return self._raise(problem, known, self._bounds.tiles(problem.relaxation), is_refined=True)
+        found = self._bounds.tiles(problem.relaxation, below)
+        return self._raise(problem, found.least, is_refined=found.is_final, is_tied=found.is_final and problem.is_free)
 
-    def _raise(self, problem: NodeProblem, known: NodeCost, least: int | None, is_refined: bool) -> NodeCost | None:
-        bound = known.least if least is None else max(known.least, least)
-        found = None if least is None else evolve(known, least=bound, is_spatial=True, is_refined=is_refined)
-        self._known[problem] = found
-        return found
+    def refine_tied(self, problem: NodeProblem, below: int = HIGHEST) -> NodeCost | None:
+        """Raise a bound to that of tiles in the problem's layouts, after `refine`."""
+        known = self.refine(problem, below)
+        if known is None or known.is_tied or known.least >= below:
+            return known
+        found = self._bounds.tiles(problem, below)
+        return self._raise(problem, found.least, is_refined=True, is_tied=found.is_final)
+
+    def _raise(
+        self, problem: NodeProblem, least: int | None, *, is_refined: bool = False, is_tied: bool = False
+    ) -> NodeCost | None:
+        known = self._known[problem]
+        if known is not None and least is not None:
+            least = max(known.least, least)
+            known = evolve(known, least=least, is_spatial=True, is_refined=is_refined, is_tied=is_tied)
+        self._known[problem] = None if least is None else known
+        return self._known[problem]
 
     # --- Solves ------------------------------------------------------------------------------------------------------
 
@@ -160,17 +173,20 @@ class NodeCosts:
         below, now = {}, time.monotonic()
         bounds_until = now + _BOUNDS_SHARE * (until - now)
         for problem in problems:
-            known = self.refine(problem) if time.monotonic() < bounds_until else self.cost(problem)
-            if known is not None and known.is_refined:
-                self.refine(problem.relaxation)  # of the same bound
+            known, most = self.cost(problem), (useful or {}).get(problem, HIGHEST)
+            if known is not None and time.monotonic() < bounds_until:
+                known = self.refine_tied(problem, self._useful_below(known, slack, most))
+                self.refine(problem.relaxation, known.least if known else 0)  # of a bound that is known
             if known is not None and not known.is_proven:
-                below[problem] = self._useful_below(known, slack, (useful or {}).get(problem, HIGHEST))
-        relaxed = {problem.relaxation: below[problem] for problem in sorted(below, key=lambda p: below[p])}
+                below[problem] = self._useful_below(known, slack, most)
+        direct = {problem for problem in below if self._depends_on_layouts(problem)}
+        ahead = sorted((problem for problem in below if problem not in direct), key=lambda p: below[p])
+        relaxed = {problem.relaxation: below[problem] for problem in ahead}
         wanted = [(p, limit) for p, limit in relaxed.items() if not self._is_closed(p, limit)]
         self._run(wanted, self._leaving(len(below), until))
         for problem in dict.fromkeys(tied for one in relaxed for tied in self._tied[one]):
             self._transfer(problem)
-        ready = [p for p in below if not p.is_free and self._is_worth_a_solve(p, below[p])]
+        ready = [p for p in below if not p.is_free and (p in direct or self._is_worth_a_solve(p, below[p]))]
         self._run([(p, below[p]) for p in ready if not self._is_closed(p, below[p])], until)
 
     def _leaving(self, problems: int, until: float) -> float:
@@ -188,6 +204,11 @@ class NodeCosts:
         known = self.cost(problem)
         return known is None or known.is_proven or known.least >= below
 
+    def _depends_on_layouts(self, problem: NodeProblem) -> bool:
+        """Whether bounds show that the optimum in any layouts would not prove that in the problem's layouts."""
+        known, free = self.cost(problem), self.cost(problem.relaxation)
+        return known is not None and free is not None and known.is_tied and known.least > _LAYOUTS * free.least
+
     def _is_worth_a_solve(self, problem: NodeProblem, below: int) -> bool:
         """Whether layouts make more of a difference than what is not proven of the problem with free ones."""
         known, relaxed = self.cost(problem), self.cost(problem.relaxation)
@@ -199,32 +220,14 @@ class NodeCosts:
 
     def _run(self, wanted: Sequence[tuple[NodeProblem, int]], until: float) -> None:
         """Give problems to the mapper, with the value that a useful mapping stays below."""
-        from cpsat_pim.mapper.network.tasks import Task  # the solver is imported by whoever solves
-
-        by_key = {self._key(problem): (problem, below) for problem, below in wanted}
-        tasks = [
-            Task(key=key, layer=problem.layer, arch=self.arch, request=self._request(problem, below))
-            for key, (problem, below) in by_key.items()
-        ]
+        by_key, asked = {self._key(problem): (problem, below) for problem, below in wanted}, []
+        for key, (problem, below) in by_key.items():
+            known = self.cost(problem)
+            assert known is not None
+            request = value_request(problem, known, below, self.objective, self.time_limit, self.padding)
+            asked.append((key, problem, request))
+        tasks = tasks_of(asked, self.arch)
         self._workers.run(tasks, lambda key, solved: self._receive(*by_key[key], solved), until)
-
-    def _request(self, problem: NodeProblem, below: int) -> Any:
-        """Return what the mapper is asked."""
-        from cpsat_pim.mapper.search import SolveRequest
-
-        known = self.cost(problem)
-        assert known is not None
-        is_start = known.value is not None and known.value <= below
-        return SolveRequest(
-            then=None,
-            objective=self.objective,
-            time_limit=max(self.time_limit, _LONGER * known.seconds),
-            constraints=problem.constraints,
-            start=known.mapping if is_start else None,
-            value_to_beat=None if is_start or below == HIGHEST else below,
-            by_walks=known.seconds > 0,
-            padding=self.padding,
-        )
 
     def _receive(self, problem: NodeProblem, below: int, solved: SolvedLayer) -> None:
         """Take over what the mapper found."""
@@ -236,7 +239,7 @@ class NodeCosts:
         seconds = max(known.seconds, solved.solve_seconds)
         if solved.mapping is not None:
             found = self._solved(problem, known, solved.mapping, solved.lower_bound or 0)
-            self._keep(problem, evolve(found, seconds=seconds))
+            self._keep(problem, evolve(found, seconds=seconds, is_tied=True))
         elif below < HIGHEST and (known.value is None or below < known.value):
             # No bound is left where nothing that costs less than `below` is left.
             least = below if solved.lower_bound is None else min(solved.lower_bound, below)
@@ -318,24 +321,13 @@ class NodeCosts:
 
     def solve_energies(self, problems: Iterable[NodeProblem], until: float = math.inf) -> None:
         """Find the least energy of mappings that cost no more cycles than the ones that are known."""
-        from cpsat_pim.mapper.network.tasks import Task
-        from cpsat_pim.mapper.search import SolveRequest
-
-        by_key, tasks = {self._key(problem): problem for problem in problems}, []
+        by_key, asked = {self._key(problem): problem for problem in problems}, []
         for key, problem in by_key.items():
             known = self.cost(problem)
-            if known is None or known.mapping is None or known.is_energy_proven:
-                continue
-            request = SolveRequest(
-                then=None,
-                objective=_ENERGY,
-                time_limit=self.time_limit,
-                constraints=problem.constraints,
-                start=known.mapping,
-                padding=self.padding,
-                budget=self._budget(known),
-            )
-            tasks.append(Task(key=key, layer=problem.layer, arch=self.arch, request=request))
+            if known is not None and known.mapping is not None and not known.is_energy_proven:
+                request = energy_request(problem, known.mapping, self._budget(known), self.time_limit, self.padding)
+                asked.append((key, problem, request))
+        tasks = tasks_of(asked, self.arch)
         self._workers.run(tasks, lambda key, solved: self._receive_energy(by_key[key], solved), until)
 
     def _receive_energy(self, problem: NodeProblem, solved: SolvedLayer) -> None:

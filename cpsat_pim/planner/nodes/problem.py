@@ -54,14 +54,16 @@ class NodeProblem:
 class NodeCost:
     """Bounds of a node problem in the objective's integers, and its best mapping with its exact figures, if any.
 
-    No mapping costs less than `least`. `is_spatial`, `is_refined`: whether that is the mapper's bound of the PEs'
-    arrangements at least, and that of tiles, not just that of all PEs at work. `value` is the cost of `mapping`.
+    No mapping costs less than `least`. `is_spatial`, `is_refined`, `is_tied`: whether that is the mapper's bound of the
+    PEs' arrangements at least, that of tiles in any layouts, and that of tiles in the problem's layouts, not just that
+    of all PEs at work. `value` is the cost of `mapping`.
     `least_energy_fj`: no mapping that costs as little as `value` takes less energy. `seconds`: of the longest solve.
     """
 
     least: int
     is_refined: bool = True
     is_spatial: bool = True
+    is_tied: bool = True
     value: int | None = None
     latency_cycles: int = 0
     energy_fj: int = 0

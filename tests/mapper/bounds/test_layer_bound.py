@@ -23,6 +23,7 @@ from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.cases import Case, cases
 from tests.cross.test_solver_against_enumeration import CASES, UNEVEN
@@ -165,3 +166,21 @@ def test_bound_of_tiles_knows_that_outputs_of_one_bank_open_a_row_each() -> None
     assert solved.cost is not None
     assert plain < 1_092 + 19 * 49 + 10
     assert 208 * 50 + 1_456 + 207 * 49 <= bound <= solved.cost
+
+
+@pytest.mark.parametrize("layout", [(0, None, 0), (0, None, 1), (1, None, 0), (1, None, 1)])
+def test_bound_of_tiles_in_given_layouts_lies_between_that_of_any_and_the_optimum(layout: tuple[int, ...]) -> None:
+    """Asked up to some cost, it reaches that cost if all of it does, and is never above the optimum."""
+    layer = ConvWorkload(P=14, Q=14, C=32, K=16, R=3, S=3)
+    arch, latency, tied = read_arch("stacked-3d-4x8"), Objective.named("latency"), Constraints(layout=layout)
+    free, bound = tile_lower_bound(layer, arch, latency), tile_lower_bound(layer, arch, latency, tied)
+    request = SolveRequest(objective=latency, then=None, constraints=tied, time_limit=60, by_walks=False)
+    solved = solve_and_verify(layer, arch, request)
+    assert free is not None
+    assert bound is not None
+    assert solved.cost is not None
+    assert free <= bound <= solved.cost
+    for below in (free, (free + bound) // 2, bound, bound + 1):
+        found = tile_lower_bound(layer, arch, latency, tied, known_bound=free, value_to_beat=below)
+        assert found is not None
+        assert min(below, bound) <= found <= solved.cost
