@@ -37,6 +37,14 @@ def spread_axes(name: str, sums: Iterable[Sum], sizes: Mapping[str, Shape]) -> t
     return tuple(axis for axis in range(4) if any(sizes[name][axis] == 1 < sizes[first][axis] for first in firsts))
 
 
+def adds_alike(node: NetworkNode, sizes: Mapping[str, Shape]) -> bool:
+    """Return whether the operands of a sum are as large as the first one, or have one element along an axis."""
+    operands = operands_of(node)
+    return node.join != ADD or all(
+        {sizes[name][a] for name in operands} <= {1, sizes[operands[0]][a]} for a in range(4)
+    )
+
+
 def sum_problems(nodes: Sequence[NetworkNode], sums: Mapping[str, Sum], sizes: Mapping[str, Shape]) -> Iterator[str]:
     """Yield a line for each rule of sums and concatenations that is broken.
 
@@ -74,12 +82,10 @@ class _SumRules:
     def _size_problems(self, node: NetworkNode) -> Iterator[str]:
         """Yield a line where operands of a sum have different sizes; they may have one element along an axis."""
         operands = operands_of(node)
-        if node.join != ADD:
-            return
-        first = self.sizes[operands[0]]
-        if not all({self.sizes[name][a] for name in operands} <= {1, first[a]} for a in range(4)):
+        if not adds_alike(node, self.sizes):
             sizes = sorted({self.sizes[name] for name in operands})
-            yield f"{node.name}: after: must have one size (got {', '.join(map(str, sizes))})"
+            told = ", ".join(map(str, sizes))
+            yield f"{node.name}: after: must have one size (got {told}); no operand of a sum may be resized by itself"
 
     def _spread_problems(self, one: Sum) -> Iterator[str]:
         """Yield a line for each operand that is spread over the sum, but has another use."""

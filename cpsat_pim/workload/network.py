@@ -12,9 +12,7 @@ input; without it a layer follows the one above. `weights: false` marks a produc
 NETWORK` the rest is a change: `layers: {conv1: {N: 8}}` changes the layers that it names.
 
 Bounds and counts may be formulas of `parameters`, such as `parameters: {batch: 1, prompt: 128, kv: 0}` and `K: kv +
-prompt`, with + - * // and parentheses.
-
-A layer may have `bytes` of its own, of some tensors: `bytes: {weight: 4 bit}`.
+prompt`, with + - * // and parentheses. A layer may have `bytes` of its own, of some tensors: `bytes: {weight: 4 bit}`.
 
 What lies between layers matters to plans only (docs/array.md, section 2): the network's `input: {C: 3, H: 224, W:
 224}`, and of a layer `join: add`, `pad: [1, 1]`, `pool: {window: [3, 3], stride: [2, 2], size: [56, 56]}`.
@@ -76,16 +74,15 @@ def _channels() -> Any:
 
 @frozen(kw_only=True)
 class NetworkNode:
-    """A layer in its network: how often it runs, and the layers whose outputs it reads. `weights` is False where W
-    holds activations.
+    """A layer in its network: how often it runs, and what it reads. `weights` is False where W holds activations.
 
     `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
     output. `input_pool`: pooling of its input, as only this layer reads it; `views`: how it sees single tensors of its
     input, by name, where they are pooled or resized before they are joined. `weight_rows`: the dim along the width of a
     tensor that is read as W. `shared_heads`: N counts heads of a group that share W, and lie along channels.
     `channels`: those that it takes of what it reads, side by side, in the order of its own; absent: all.
-    `weight_channels`: those of the tensor that is read as W. `bytes`: widths of this layer's elements that its
-    network's (or the machine's) do not replace, by tensor.
+    `weight_channels`: those of the tensor that is read as W. `bytes`: its own widths by tensor, which the network's (or
+    the machine's) do not replace.
 
     Raises:
         ValueError: a field is of the wrong type, or the count is not positive.
@@ -121,7 +118,7 @@ class NetworkNode:
 
     @property
     def blocks(self) -> int:
-        """Blocks of C channels that it reads, and of K channels that it makes: its groups, or their heads."""
+        """Blocks of C channels that it reads, and of K that it makes: its groups, or their heads."""
         return self.workload.G * (self.workload.N if self.shared_heads else 1)
 
 

@@ -107,6 +107,14 @@ def test_heads_of_a_product_lie_along_channels():
             [node("a", ["input"], P=2), node("b", ["a"], P=4, views={"input": View(resize=FOUR)})],
             "n: b: views: must be of tensors that are its input, without an input_pool",
         ),
+        (
+            [
+                *(node(name, ["input"], P=size) for name, size in (("a", 2), ("b", 4))),
+                node("c", ["a", "b"], P=4, join="add"),
+            ],
+            "n: c: after: must have one size (got (1, 1, 1, 2), (1, 1, 1, 4)); no operand of a sum may be resized by "
+            "itself",
+        ),
         ([node("a", ["input"], count=2)], "n: a: count must be 1 in a plan (got 2); write the layers one by one"),
         (
             [node("a", ["input"]), node("b", ["input", "a"], C=2)],

@@ -4,6 +4,7 @@ Nothing here predicts. It derives from the layers' bounds, the partitions and th
 what. Messages are sent flit by flit, boxes are scanned run by run, and small networks are carried out on integers.
 
     records     what goes in
+    readings    which channels layers read of stacks
     network     stacks, sums, and what each layer reads (section 2)
     parts       digits, part ranges, sharing sets, tours (sections 3 and 5)
     areas       boxes of a tensor

@@ -7,8 +7,8 @@ on the numbers of layers and tensors. Whatever the simulator looks at is part of
 from typing import Any
 
 from tracesim.array.inputs import Case
-from tracesim.array.network import Reading
 from tracesim.array.outputs import finished_sum
+from tracesim.array.readings import Reading
 from tracesim.array.records import Plan, by_value
 
 

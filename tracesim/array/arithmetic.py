@@ -4,7 +4,8 @@ import numpy as np
 
 from tracesim.array.areas import Area
 from tracesim.array.needs import Part
-from tracesim.array.network import Reading, blocks_of, stack_channels
+from tracesim.array.network import blocks_of
+from tracesim.array.readings import Reading, stack_channels
 from tracesim.array.records import C as C_DIM
 from tracesim.array.records import Ints, K, Layer, N, Pool, R, Resize, S
 from tracesim.array.views import sources

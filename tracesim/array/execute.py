@@ -15,9 +15,10 @@ from tracesim.array.arithmetic import ExecutionError, convolve_part, mask, reade
 from tracesim.array.flows import HOST, INPUT, WEIGHT, Flow, Phase, flows_of
 from tracesim.array.inputs import Case, build_case, node_inputs, node_output, node_weights, step_places, weight_replicas
 from tracesim.array.needs import Part, member_area, part_of, weight_elements
-from tracesim.array.network import Reading, Sum, blocks_of, spot_of, viewed_size
+from tracesim.array.network import Sum, blocks_of, spot_of, viewed_size
 from tracesim.array.outputs import finished_sum, held_pieces
 from tracesim.array.parts import Place, split
+from tracesim.array.readings import Reading
 from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q
 from tracesim.array.simulator import step_phases
 

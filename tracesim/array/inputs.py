@@ -16,8 +16,9 @@ from tracesim.array.needs import (
     weight_area,
     weight_elements,
 )
-from tracesim.array.network import Network, Reading, derive_network
+from tracesim.array.network import Network, derive_network
 from tracesim.array.parts import Place, places, rotated, sharing_sets, tour_of
+from tracesim.array.readings import Reading
 from tracesim.array.records import NEAREST, C, G, Ints, K, N, P, Plan, Pool, Q, by_value, checked_plan
 from tracesim.array.scan import Layout, layout_of, scan_area, scan_bytes
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tracesim.array.areas import NOWHERE, Area, Range, area
-from tracesim.array.network import Network, Reading, stack_channels, viewed_size
+from tracesim.array.network import Network, viewed_size
 from tracesim.array.parts import Place, part_range, places
+from tracesim.array.readings import Reading, stack_channels
 from tracesim.array.records import AXIS_C, AXIS_H, AXIS_N, AXIS_W, C, G, K, Layer, N, P, Plan, Pool, Q, R, S, View
 from tracesim.array.views import source_range
 

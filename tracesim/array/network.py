@@ -2,17 +2,8 @@
 
 from typing import NamedTuple
 
-from tracesim.array.areas import Range
+from tracesim.array.readings import Member, Reading, Shape, reading_of, taken_of
 from tracesim.array.records import ADD, ALONE, CONCAT, C, G, K, Layer, N, P, Plan, Q, View
-
-Shape = tuple[int, int, int, int]
-
-
-class Member(NamedTuple):
-    """Where a tensor lies in its stack: the stack's first member, and the first channel in the stack."""
-
-    stack: int
-    channel: int
 
 
 class Sum(NamedTuple):
@@ -25,20 +16,6 @@ class Sum(NamedTuple):
     finisher: int
     segment: int
     is_joined: bool
-
-
-class Reading(NamedTuple):
-    """What a layer reads of one stack as one operand, or as a part of I: channels, in the reader's order.
-
-    `tensors`: those it lists. `spans`: (first channel in the stack, channels); `firsts`: the first one in the reader's.
-    `view`: how they are pooled or resized.
-    """
-
-    tensors: tuple[int, ...]
-    stack: int
-    spans: tuple[tuple[int, int], ...]
-    firsts: tuple[int, ...]
-    view: View = None
 
 
 class Network(NamedTuple):
@@ -151,10 +128,10 @@ def _read_inputs(
 ) -> tuple[Reading, ...]:
     """Return a reading for each stack of what the layer lists; ValueError where one has no channels."""
     layer = plan.layers[number]
-    pieces = _taken(_listed(layer), shapes, layer.channels)
+    pieces = taken_of(_listed(layer), shapes, layer.channels)
     views = dict(zip(_listed(layer), views_of(layer), strict=False))
     return tuple(
-        _reading(tensors, [piece for piece in pieces if piece.tensor in tensors], members, views[tensors[0]])
+        reading_of(tensors, [piece for piece in pieces if piece.tensor in tensors], members, views[tensors[0]])
         for tensors in seen_alike(layer, shapes)
     )
 
@@ -166,50 +143,7 @@ def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: 
     if layer.join != ALONE or (layer.bounds[[0, 1]] != 1).any() or blocks_of(layer)[0] != 1:
         raise ValueError(f"layer {number} reads W from a tensor: it must have R = S = N = 1 and no join")
     tensors = layer.after[1:2]
-    return _reading(tensors, _taken(tensors, shapes, layer.weight_channels), members, None)
-
-
-class _Piece(NamedTuple):
-    """Channels [low, high) of a tensor, which are the reader's from `first` on."""
-
-    tensor: int
-    low: int
-    high: int
-    first: int
-
-
-def _taken(tensors: tuple[int, ...], shapes: tuple[Shape, ...], taken: tuple[Range, ...] | None) -> list[_Piece]:
-    """Return what a reader takes of tensors that are side by side; None: all."""
-    counts = [shapes[tensor][1] for tensor in tensors]
-    pieces: list[_Piece] = []
-    read = 0
-    for wanted in taken if taken is not None else ((0, sum(counts)),):
-        begin = 0
-        for tensor, count in zip(tensors, counts, strict=True):
-            low, high = max(wanted[0], begin), min(wanted[1], begin + count)
-            if low < high:
-                pieces.append(_Piece(tensor, low - begin, high - begin, read))
-                read += high - low
-            begin += count
-    return pieces
-
-
-def _reading(tensors: tuple[int, ...], pieces: list[_Piece], members: tuple[Member, ...], view: View) -> Reading:
-    if not pieces:
-        raise ValueError(f"a layer takes no channels of tensors {tensors}")
-    read = tuple(tensor for tensor in tensors if any(piece.tensor == tensor for piece in pieces))
-    spans = tuple((members[piece.tensor].channel + piece.low, piece.high - piece.low) for piece in pieces)
-    return Reading(read, members[tensors[0]].stack, spans, tuple(piece.first for piece in pieces), view)
-
-
-def stack_channels(reading: Reading, channels: Range) -> list[Range]:
-    """Return what a range of the reader's channels is of the stack, in ranges."""
-    found = []
-    for (start, count), first in zip(reading.spans, reading.firsts, strict=True):
-        low, high = max(channels[0], first), min(channels[1], first + count)
-        if low < high:
-            found.append((start + low - first, start + high - first))
-    return found
+    return reading_of(tensors, taken_of(tensors, shapes, layer.weight_channels), members, None)
 
 
 # -- sums ---------------------------------------------------------------------------------------------------------

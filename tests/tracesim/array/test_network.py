@@ -7,7 +7,8 @@ import pytest
 from tests.tracesim.array.plans import DRAM, array, home, layer, step
 from tracesim.array.capacity import Life, lives
 from tracesim.array.inputs import build_case
-from tracesim.array.network import Member, Reading, derive_network, stack_channels
+from tracesim.array.network import derive_network
+from tracesim.array.readings import Member, Reading, stack_channels
 from tracesim.array.records import ADD, CONCAT, Plan
 
 NODE = (0, 0, 1, 1)

@@ -1,0 +1,128 @@
+"""What a network's graph is made of: stacks as they are stored, and what each layer reads and writes of them
+(docs/array.md, section 2).
+"""
+
+import math
+from functools import cached_property
+
+from attrs import frozen
+
+from cpsat_pim.planner.channels import Span
+from cpsat_pim.planner.sums import Extent, Sum
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import Pool, Range, Resize
+
+
+@frozen(kw_only=True)
+class Stack:
+    """A tensor as it is stored: (N, C, H, W), its members' channels one behind the other; the first member names it.
+
+    `spread`: the axes along which it has one element, but the sum that it is an operand of has more: every node of its
+    home has that element.
+    """
+
+    name: str
+    members: tuple[str, ...]
+    offsets: tuple[int, ...]
+    shape: tuple[int, int, int, int]
+    element_bytes: int
+    spread: tuple[int, ...] = ()
+
+    @property
+    def elements(self) -> int:
+        """Elements of the stack."""
+        return math.prod(self.shape)
+
+    @property
+    def extent(self) -> Extent:
+        """What its home boxes depend on, besides the home."""
+        return self.shape, self.spread
+
+
+@frozen(kw_only=True)
+class Reading:
+    """What a layer reads of a stack: ranges of channels, in the order of its input channels.
+
+    `view`: how it is pooled or resized by the reader.
+    """
+
+    stack: str
+    spans: tuple[Span, ...]
+    view: Pool | Resize | None = None
+
+    @property
+    def channels(self) -> tuple[Range, ...]:
+        """The ranges of the stack."""
+        return tuple((span.start, span.stop) for span in self.spans)
+
+
+@frozen(kw_only=True)
+class LayerTask:
+    """A layer with its tensors: `pad` (left, top), `offset` of its output's channels in the stack that it writes.
+
+    `beside`: what its input has of a second stack. `has_heads`: N counts heads that lie along channels.
+    """
+
+    name: str
+    workload: ConvWorkload
+    reads: Reading
+    beside: Reading | None = None
+    reads_weights: Reading | None
+    weight_rows: str | None
+    pad: tuple[int, int]
+    pool: Pool | None
+    writes: str
+    offset: int
+    finishes: tuple[Sum, ...] = ()
+    has_heads: bool = False
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether W holds weights, not activations."""
+        return self.reads_weights is None
+
+    @property
+    def second(self) -> Reading | None:
+        """What it reads besides `reads`: in the place of W, or of a second stack."""
+        return self.reads_weights or self.beside
+
+
+@frozen(kw_only=True, slots=False)
+class Graph:
+    """A network's stacks by name, its layers in order, and its sums; `home_of`: the stack whose home a stack shares.
+
+    `batch`: samples at once; N of the layers is so many times that of the network.
+    """
+
+    name: str
+    batch: int = 1
+    stacks: dict[str, Stack]
+    tasks: tuple[LayerTask, ...]
+    sums: tuple[Sum, ...]
+    home_of: dict[str, str]
+    stack_of: dict[str, str]
+
+    def task(self, name: str) -> LayerTask:
+        """The layer of a name."""
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, LayerTask]:
+        return {task.name: task for task in self.tasks}
+
+    @property
+    def homes(self) -> tuple[str, ...]:
+        """Stacks that need a home of their own, the input's first."""
+        return tuple(dict.fromkeys(self.home_of.values()))
+
+    def readers(self, stack: str) -> tuple[str, ...]:
+        """Layers that read a stack."""
+        return tuple(self._readers.get(stack, ()))
+
+    @cached_property
+    def _readers(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for task in self.tasks:
+            for stack in dict.fromkeys(reading.stack for reading in (task.reads, task.second) if reading):
+                found.setdefault(stack, []).append(task.name)
+        return found

@@ -1,0 +1,73 @@
+"""What layers read of stacks: which channels, in which order (docs/array.md, section 2)."""
+
+from typing import NamedTuple
+
+from tracesim.array.areas import Range
+from tracesim.array.records import View
+
+Shape = tuple[int, int, int, int]
+
+
+class Member(NamedTuple):
+    """Where a tensor lies in its stack: the stack's first member, and the first channel in the stack."""
+
+    stack: int
+    channel: int
+
+
+class Reading(NamedTuple):
+    """What a layer reads of one stack as one operand, or as a part of I: channels, in the reader's order.
+
+    `tensors`: those it lists. `spans`: (first channel in the stack, channels); `firsts`: the first one in the reader's.
+    `view`: how they are pooled or resized.
+    """
+
+    tensors: tuple[int, ...]
+    stack: int
+    spans: tuple[tuple[int, int], ...]
+    firsts: tuple[int, ...]
+    view: View = None
+
+
+class Piece(NamedTuple):
+    """Channels [low, high) of a tensor, which are the reader's from `first` on."""
+
+    tensor: int
+    low: int
+    high: int
+    first: int
+
+
+def taken_of(tensors: tuple[int, ...], shapes: tuple[Shape, ...], taken: tuple[Range, ...] | None) -> list[Piece]:
+    """Return what a reader takes of tensors that are side by side; None: all."""
+    counts = [shapes[tensor][1] for tensor in tensors]
+    pieces: list[Piece] = []
+    read = 0
+    for wanted in taken if taken is not None else ((0, sum(counts)),):
+        begin = 0
+        for tensor, count in zip(tensors, counts, strict=True):
+            low, high = max(wanted[0], begin), min(wanted[1], begin + count)
+            if low < high:
+                pieces.append(Piece(tensor, low - begin, high - begin, read))
+                read += high - low
+            begin += count
+    return pieces
+
+
+def reading_of(tensors: tuple[int, ...], pieces: list[Piece], members: tuple[Member, ...], view: View) -> Reading:
+    """Return what a layer reads of tensors of one stack; ValueError where these pieces of them are none."""
+    if not pieces:
+        raise ValueError(f"a layer takes no channels of tensors {tensors}")
+    read = tuple(tensor for tensor in tensors if any(piece.tensor == tensor for piece in pieces))
+    spans = tuple((members[piece.tensor].channel + piece.low, piece.high - piece.low) for piece in pieces)
+    return Reading(read, members[tensors[0]].stack, spans, tuple(piece.first for piece in pieces), view)
+
+
+def stack_channels(reading: Reading, channels: Range) -> list[Range]:
+    """Return what a range of the reader's channels is of the stack, in ranges."""
+    found = []
+    for (start, count), first in zip(reading.spans, reading.firsts, strict=True):
+        low, high = max(channels[0], first), min(channels[1], first + count)
+        if low < high:
+            found.append((start + low - first, start + high - first))
+    return found
