@@ -112,7 +112,10 @@ def check_starts(starts: list[str] | None) -> None:
 
 
 def read_starts(arguments: argparse.Namespace, request: "PlanRequest", objective: "Objective") -> "tuple[Plan, ...]":
-    """The plans of `--start`: those of baselines are made, in equal shares of half of the time limit."""
+    """The plans of `--start`: those of baselines are made, in equal shares of half of the time limit. A baseline that
+    finds none with room is left out.
+    """
+    from cpsat_pim.planner.baselines.replicas import NoRoom
     from cpsat_pim.planner.fronts import node_objective
 
     plans, share = [], 0.5 / max(1, len(arguments.start or ()))
@@ -123,10 +126,13 @@ def read_starts(arguments: argparse.Namespace, request: "PlanRequest", objective
             costs = request.make_costs(node_objective(objective, request.array.nodes))
             try:
                 graph, array, space = request.graph, request.array, request.space
-                found = solve_baseline(arguments, start, graph, array, space, objective, costs, share)
+                plans.append(solve_baseline(arguments, start, graph, array, space, objective, costs, share).plan)
+            except InputError as error:
+                if not isinstance(error.__cause__, NoRoom):
+                    raise
+                note(f"--start {start}: left out, {error}")
             finally:
                 costs.close()
-            plans.append(found.plan)
         else:
             plans.append(_read(start, request.graph, request.array))
     return tuple(plans)

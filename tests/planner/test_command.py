@@ -133,6 +133,15 @@ def test_layer_of_which_no_part_has_a_mapping_is_told_by_name(tmp_path, capsys):
     assert line.endswith("so it needs 2 nodes or more")
 
 
+def test_start_without_room_is_left_out(chain, capsys):
+    """The sequential baseline replicates no weights here and needs more than the 96 bytes by which a plan exists."""
+    words = ["--arch", "default", "--array", "1x2", "--capacity", "96", "--start", "sequential"]
+    assert main(["plan", chain, *words]) == 0
+    printed = capsys.readouterr()
+    assert "--start sequential: left out, capacity: 96 bytes a node are too few" in printed.err
+    assert "OPTIMAL: latency" in printed.out
+
+
 @pytest.mark.parametrize("capacity", [80, 95])
 def test_steps_that_no_node_has_room_for_are_told_in_a_line(chain, capsys, capacity):
     """All that is stored would fit on two nodes, but no partition of the first layer has the 96 bytes that it takes."""
