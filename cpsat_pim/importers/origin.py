@@ -31,9 +31,13 @@ class Source:
         return self.pool
 
     def pooled(self, pool: Pool) -> "Source":
-        """Return the source pooled once more. A window of windows is one window; what is resized stays as it is."""
+        """Return the source pooled once more. A window of windows is one window.
+
+        What is pooled behind a resizing is no view: the source is returned with a size that it does not have, so that
+        no plan takes it for one.
+        """
         if self.resize is not None:
-            return self
+            return evolve(self, resize=None) if self.resize.size == pool.size else self
         if self.pool is None:
             return Source(self.layer, _behind(None, self.pad, pool))
         return Source(

@@ -230,6 +230,26 @@ def test_tensor_that_is_resized_beside_another_one_is_a_view(save, given, kind):
     }
 
 
+@pytest.mark.parametrize(("window", "stride"), [(3, 1), (2, 2)])
+def test_tensor_that_is_pooled_behind_its_resizing_is_not_planned(save, window, stride):
+    """Whether the pooling keeps the size of the resized tensor or gives it the size that it had before."""
+    file = save(
+        [
+            node("Conv", "x w1", "first"),
+            onnx.helper.make_node("Resize", ["first", "", "scales"], ["up"], "up"),
+            node("MaxPool", "up", "pooled", kernel_shape=[window] * 2, strides=[stride] * 2, pads=[window // 3] * 4),
+            node("Conv", "pooled w2", "conv"),
+        ],
+        [value("x", 1, 2, 8, 6)],
+        [
+            *(weight("w1", 4, 2, 1, 1), weight("w2", 3, 4, 1, 1)),
+            onnx.numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales"),
+        ],
+    )
+    with pytest.raises(ValueError, match="conv: takes "):
+        build_graph(imported(file))
+
+
 def test_tensor_that_is_read_pooled_and_as_it_is_is_a_view_of_who_pools_it(save):
     """A module of Inception v3: a concatenation, then a convolution beside a pooling, then two layers behind both."""
     file = save(
