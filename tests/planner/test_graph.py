@@ -117,8 +117,8 @@ def test_heads_of_a_product_lie_along_channels():
         ),
         (
             [node("a", ["input"], count=2)],
-            "n: a: count must be 1 in a plan (got 2): what each run reads is not known, as of recurrences and transposed"
-            " convolutions; write the layers one by one",
+            "n: a: count must be 1 in a plan (got 2): what each run reads is not known, as of recurrences and"
+            " transposed convolutions; write the layers one by one",
         ),
         (
             [node("a", ["input"]), node("b", ["input", "a"], C=2)],
