@@ -7,9 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import evolve
-
-from cpsat_pim.base.units import amount_in, exact_number
 from cpsat_pim.cli.arguments import checked, cpus, names, seconds, share, weight
 from cpsat_pim.cli.arguments import jobs as jobs_number
 from cpsat_pim.cli.output import INTERRUPTED, NO_MAPPING, OK, InputError, note, print_text, read_input, write_files
@@ -32,6 +29,8 @@ _LEAST_SECONDS = 0.5
 
 
 def _whole_bytes(text: str) -> int:
+    from cpsat_pim.base.units import amount_in, exact_number
+
     amount = exact_number(text) or amount_in(text, ("B",), {})
     if amount.denominator != 1:
         raise ValueError
@@ -148,6 +147,8 @@ def _store(arguments: argparse.Namespace) -> Path | None:
 
 def search(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
     """Search the best plan by the objective."""
+    from attrs import evolve
+
     from cpsat_pim.planner.fronts import solve_product, solve_weighted
     from cpsat_pim.planner.nodes import WorkerKilled
 
