@@ -29,7 +29,7 @@ def seek_any_plan(
         if is_first and costs.construct(found[1] for _, found in best if found is not None):
             keep_best()
         is_first = False
-        if costs.stop.is_set() or time.monotonic() >= until or not tightening.solve(tightening.useful(best)):
+        if costs.stop.is_set() or time.monotonic() >= until or not tightening.solve(tightening.useful(best), until):
             break
         keep_best()
     for options in instance.distinct:

@@ -1,5 +1,6 @@
 """Tightening of what an optimum over lower bounds uses: data movement that was not computed, bounds, node problems."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -78,10 +79,11 @@ class Tightening:
             and known.gap > self.limits.wide_gap * known.value
         )
 
-    def solve(self, problems: Useful) -> int:
+    def solve(self, problems: Useful, until: float = math.inf) -> int:
         """Solve the node problems of an optimum up to the costs that are of use; return how many bounds that narrowed.
 
         First those that have no mapping, then those with the widest gaps (half of the widest or more), then energies.
+        Solves end at the time `until`, if that is before the search ends.
         """
         known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
         left = [problem for problem, cost in known.items() if not cost.is_proven and cost.least < problems[problem]]
@@ -92,7 +94,7 @@ class Tightening:
         if chosen:
             slack = self.slack()
             of_node = None if slack is None else -(-slack // self.factor)
-            self.costs.solve_all(chosen, of_node, self.until, problems)
+            self.costs.solve_all(chosen, of_node, min(until, self.until), problems)
             return sum(self.costs.cost(problem) != known[problem] for problem in chosen)
         return self._solve_energies(known) if self.then_energy() else 0
 

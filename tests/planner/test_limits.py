@@ -114,6 +114,32 @@ def test_search_ends_at_its_limit(clock, capacity):
         limit += 1 + limit // 8
 
 
+def test_solves_of_a_first_plan_end_with_its_share_of_the_time(clock):
+    """Some plan is sought when 40 % of the time are over, for 30 % of it: not until the search ends."""
+    graph, kind = build_graph(NETWORK), Objective.named("latency")
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2)
+    begun, ends = [], []
+
+    class Watched(RefinedCosts):
+        def solve_all(self, problems, slack=None, until=None, useful=None):
+            if begun:
+                ends.append(until - begun[0])
+            super().solve_all(problems, slack, until, useful)
+
+    def note(line):
+        if line.startswith("no plan yet"):
+            begun.append(clock.seconds)
+
+    for limit in range(10, 60, 5):
+        costs = Watched(kind, clock.tick)
+        solve_plan(graph, array, Space(dims=1), kind, costs, SearchLimits(time_limit=limit, batch=1), note)
+        if ends:
+            assert ends[0] <= 0.3 * limit
+            return
+        begun.clear()
+    pytest.fail("no plan was sought")
+
+
 def test_fitting_ends_whatever_share_of_the_limit_is_over_when_it_begins(clock):
     """Of a search that waits for no node program every limit that it does not reach leaves the same, proven plan."""
     graph, kind = build_graph(NETWORK), Objective.named("latency")
