@@ -15,7 +15,8 @@ import numpy as np
 
 from cpsat_pim.planner.alike import content_of
 from cpsat_pim.planner.eliminate import Factor, minimize
-from cpsat_pim.planner.graph import Graph, build_graph
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.tensors import Graph
 from cpsat_pim.workload.network import read_network
 
 

@@ -34,8 +34,8 @@ from cpsat_pim.cli.reports import check_page
 if TYPE_CHECKING:
     from cpsat_pim.planner.array import NodeArray
     from cpsat_pim.planner.evaluate import PlanCost
-    from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.plan import Plan
+    from cpsat_pim.planner.tensors import Graph
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.workload.network import Network
 

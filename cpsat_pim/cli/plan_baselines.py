@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from cpsat_pim.planner.baselines.problem import Problem
     from cpsat_pim.planner.baselines.run import BaselinePlan
     from cpsat_pim.planner.fronts import PlanRequest
-    from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.plan import Plan
     from cpsat_pim.planner.space import Space
+    from cpsat_pim.planner.tensors import Graph
 
 _T = TypeVar("_T")
 

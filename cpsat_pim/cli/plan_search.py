@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from cpsat_pim.mapper.result import Objective
     from cpsat_pim.planner.array import NodeArray
     from cpsat_pim.planner.fronts import PlanRequest
-    from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.solved import SolvedPlan
     from cpsat_pim.planner.space import Space
+    from cpsat_pim.planner.tensors import Graph
 
 #: The first two have least latency; the first has, of all plans of the least latency, the one of least energy.
 _OBJECTIVES = ("lexicographic", "latency", "energy", "blended", "edp")

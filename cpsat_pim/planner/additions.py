@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.home_tables import operands_table
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import Rates, Work
 from cpsat_pim.planner.sums import Extent, Sum
+from cpsat_pim.planner.tensors import Graph, LayerTask
 from tables.array.push import join
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from cpsat_pim.planner.additions import addition_of
-from cpsat_pim.planner.graph import Graph, LayerTask, Stack
+from cpsat_pim.planner.tensors import Graph, LayerTask, Stack
 
 
 def content_of(graph: Graph, task: LayerTask) -> Hashable:

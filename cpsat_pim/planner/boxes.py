@@ -10,7 +10,6 @@ import numpy as np
 from attrs import frozen
 
 from cpsat_pim.planner.channels import Span
-from cpsat_pim.planner.graph import Graph, LayerTask, Reading
 from cpsat_pim.planner.partition import (
     LAYER_DIMS,
     TENSOR_DIMS,
@@ -19,6 +18,7 @@ from cpsat_pim.planner.partition import (
     part_indices,
     part_ranges,
 )
+from cpsat_pim.planner.tensors import Graph, LayerTask, Reading
 from cpsat_pim.planner.views import source_ranges
 from cpsat_pim.workload.joins import Pool, Range
 

@@ -7,10 +7,10 @@ import numpy as np
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.boxes import home_boxes, volumes
-from cpsat_pim.planner.graph import Graph, LayerTask, Stack
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.plan import Plan, is_joined, is_read_from
 from cpsat_pim.planner.sums import Sum
+from cpsat_pim.planner.tensors import Graph, LayerTask, Stack
 from cpsat_pim.planner.tours import node_numbers
 from cpsat_pim.workload.network import INPUT
 

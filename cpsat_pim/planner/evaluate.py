@@ -10,12 +10,12 @@ from cpsat_pim.planner.additions import Addition, add_operands, addition_at_end,
 from cpsat_pim.planner.alike import content_of
 from cpsat_pim.planner.array import HOST
 from cpsat_pim.planner.capacity import live_members
-from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import PhaseCost, Rates, Work, rates_of
 from cpsat_pim.planner.plan import Plan, is_joined
 from cpsat_pim.planner.step import Step
 from cpsat_pim.planner.sums import Sum
+from cpsat_pim.planner.tensors import Graph
 from tables.array.counts import INJECT
 
 #: The ways of the links of a mesh, in the order of counters.

@@ -10,12 +10,12 @@ from attrs import evolve, frozen
 
 from cpsat_pim.planner.array import MESH, NodeArray
 from cpsat_pim.planner.evaluate import PlanCost, StepCost
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import PhaseCost, Rates
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.step import Step
+from cpsat_pim.planner.tensors import Graph, LayerTask
 from tables.array.counts import EJECT, INJECT
 
 MIB = 2**20

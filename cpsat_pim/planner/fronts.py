@@ -17,12 +17,12 @@ from attrs import evolve, field, frozen
 from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.array import NodeArray
-from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.search import solve_plan
 from cpsat_pim.planner.solved import Report, SearchLimits, SolvedPlan, ignore
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.tensors import Graph
 
 #: Weights of searches are rounded to such denominators: any weights prove a half-plane, and short ones keep sums small.
 _DENOMINATOR = 64

@@ -11,8 +11,6 @@ from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import ADD, Pool, Range, Resize
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
-__all__ = ["Graph", "LayerTask", "Reading", "Stack", "build_graph"]
-
 #: Lines of problems that are told at once: most follow from the first.
 MOST_PROBLEMS = 5
 

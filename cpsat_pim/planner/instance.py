@@ -14,7 +14,6 @@ from cpsat_pim.planner.branches import Leaf, Parallel, find_blocks, members
 from cpsat_pim.planner.capacity import Life, least_peak_bytes, lives, most_weight_bytes
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, better, check_width, minimize, project
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan, join_phase
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
 from cpsat_pim.planner.options import At, LayerOptions
 from cpsat_pim.planner.partition import Home, Partition
@@ -22,6 +21,7 @@ from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.sums import Sum
+from cpsat_pim.planner.tensors import Graph, LayerTask
 from cpsat_pim.planner.weighing import FREE_BYTES, Price, Weighing
 
 #: Options of a layer and the homes that it reads and writes.

@@ -6,11 +6,11 @@ from attrs import evolve
 
 from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.branches.cuts import halves
-from cpsat_pim.planner.graph import LayerTask
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.nodes import layout_index
 from cpsat_pim.planner.plan import ROUND_ROBIN, Plan, RegionPlan
 from cpsat_pim.planner.solved import Incumbent
+from cpsat_pim.planner.tensors import LayerTask
 
 
 def offered(instance: Instance, plan: Plan) -> Incumbent:

@@ -22,9 +22,9 @@ from attrs import frozen
 from cpsat_pim.planner.array import HOST
 from cpsat_pim.planner.boxes import bounds_of, boxes_of_parts, home_boxes, volumes
 from cpsat_pim.planner.eliminate import INFINITE
-from cpsat_pim.planner.graph import Graph, LayerTask, Stack
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_indices, part_ranges, part_size
 from cpsat_pim.planner.phases import Rates
+from cpsat_pim.planner.tensors import Graph, LayerTask, Stack
 from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS
 
 

@@ -12,7 +12,6 @@ from attrs import define, evolve, field
 
 from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.eliminate import INFINITE
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.layout_pairs import layout_pairs, pair_indices
 from cpsat_pim.planner.measures import measured_pulls, measured_pushes
 from cpsat_pim.planner.movement import Least
@@ -23,6 +22,7 @@ from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.replicas import ReplicaTable
 from cpsat_pim.planner.ring_tours import better_tours
 from cpsat_pim.planner.step import Step
+from cpsat_pim.planner.tensors import Graph, LayerTask
 from cpsat_pim.planner.tours import Tours
 from cpsat_pim.planner.weighing import FREE_BYTES, NodeShare, Price, Replication, Weighing
 from tables.array.least import least_of_rows

@@ -10,12 +10,12 @@ from typing import Any
 from attrs import field, frozen
 
 from cpsat_pim.planner.array import HOST
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.movement import Least, least_of, most_at_home
 from cpsat_pim.planner.nodes import Layouts, NodeProblem
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, products
 from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.plan import node_program
+from cpsat_pim.planner.tensors import Graph, LayerTask
 
 
 @frozen(kw_only=True, eq=False, slots=False)

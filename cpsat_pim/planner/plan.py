@@ -9,9 +9,9 @@ from cpsat_pim.base.validate import as_tuple, is_a, not_negative, one_of, or_non
 from cpsat_pim.mapping.mapping import Mapping
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.boxes import bounds_of
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
 from cpsat_pim.planner.sums import Sum
+from cpsat_pim.planner.tensors import Graph, LayerTask
 from cpsat_pim.planner.tours import EXCHANGES, Tours, exchange_tours, replaced
 from cpsat_pim.workload import ConvWorkload
 

@@ -16,9 +16,9 @@ from attrs import field, frozen
 from cpsat_pim.base.reading import Field, FileKind, Record, Table, Value, hint, record_of
 from cpsat_pim.base.validate import Rule, is_integer, or_none, positive
 from cpsat_pim.planner.array import NodeArray, Region
-from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import LAYER_DIMS, TENSOR_DIMS, Digits, Home, Partition, layout_name
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.tensors import Graph
 
 #: So many choices of layouts are each searched for themselves where their number is limited.
 MOST_CHOICES = 20

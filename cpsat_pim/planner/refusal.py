@@ -6,11 +6,11 @@ from collections.abc import Callable
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.planner.eliminate import INFINITE
-from cpsat_pim.planner.graph import LayerTask
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.labels.least_room import LeastRoom
 from cpsat_pim.planner.plan import node_program
 from cpsat_pim.planner.room import limit_steps
+from cpsat_pim.planner.tensors import LayerTask
 
 
 def refuse(

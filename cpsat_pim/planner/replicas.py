@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from attrs import define, evolve, field
 
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.partition import Digits, Partition
 from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.step import Step
+from cpsat_pim.planner.tensors import Graph, LayerTask
 from cpsat_pim.planner.tours import SHARES_WEIGHTS
 from cpsat_pim.planner.weighing import Price, Replication, Weighing
 

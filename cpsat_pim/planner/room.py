@@ -2,8 +2,8 @@
 
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.planner.eliminate import INFINITE
-from cpsat_pim.planner.graph import LayerTask
 from cpsat_pim.planner.instance import Instance
+from cpsat_pim.planner.tensors import LayerTask
 
 
 def limit_steps(instance: Instance, capacity_bytes: int) -> None:

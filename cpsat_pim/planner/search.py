@@ -14,7 +14,6 @@ from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.eliminate import INFINITE, TooLarge
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.fit import Fitting
-from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.instance import Choice, Instance, Use
 from cpsat_pim.planner.labels.fitting import LabelFitting
 from cpsat_pim.planner.membership import offered
@@ -26,6 +25,7 @@ from cpsat_pim.planner.room import limit_steps
 from cpsat_pim.planner.seek import seek_any_plan
 from cpsat_pim.planner.solved import Incumbent, Report, SearchLimits, SolvedPlan, ignore, statistics_of
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.tensors import Graph
 from cpsat_pim.planner.tighten import Tightening
 from cpsat_pim.planner.weighing import FREE_BYTES, Price
 

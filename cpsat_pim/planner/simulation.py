@@ -10,9 +10,9 @@ from cpsat_pim.base.units import to_fj
 from cpsat_pim.evaluate.cost import access_energies_fj
 from cpsat_pim.planner.array import HOST, NodeArray, Region
 from cpsat_pim.planner.evaluate import LINK_WAYS, PlanCost
-from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import TENSOR_DIMS, Digits, channel_group
 from cpsat_pim.planner.plan import LISTED, LayerPlan, Plan
+from cpsat_pim.planner.tensors import Graph
 from cpsat_pim.planner.tours import EXCHANGES
 from cpsat_pim.workload.joins import ADD, CONCAT, RESIZES, View
 from cpsat_pim.workload.joins import Pool as NetworkPool

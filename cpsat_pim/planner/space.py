@@ -8,7 +8,6 @@ from attrs import field, frozen
 from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, not_negative, positive, share
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.boxes import bounds_of
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.partition import (
     LAYER_DIMS,
     LAYOUTS,
@@ -21,6 +20,7 @@ from cpsat_pim.planner.partition import (
     products,
 )
 from cpsat_pim.planner.plan_constraints import NO_CONSTRAINTS, HomeConstraint, PlanConstraints
+from cpsat_pim.planner.tensors import Graph, LayerTask
 
 Shape = tuple[int, int, int, int]
 _LAYOUTS = Rule(

@@ -9,10 +9,10 @@ from cpsat_pim.planner.additions import NOTHING, Addition, add_operands
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.boxes import PartBoxes, part_boxes, pooled_boxes, volumes
 from cpsat_pim.planner.boxes import output_boxes as boxes_of_output
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.home_tables import one_home
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, layout_code, part_size
 from cpsat_pim.planner.phases import PhaseCost, Rates, Work
+from cpsat_pim.planner.tensors import Graph, LayerTask
 from cpsat_pim.planner.tours import (
     PULL,
     PULL_W,

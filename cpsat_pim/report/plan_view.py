@@ -5,10 +5,10 @@ from typing import Any
 from attrs import frozen
 
 from cpsat_pim.planner.evaluate import PlanCost, StepCost
-from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import Digits
 from cpsat_pim.planner.phases import PhaseCost
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.tensors import Graph
 from cpsat_pim.planner.tours import PULL, PULL_W, REDUCE, WEIGHTS, exchange_tours, replaced
 from cpsat_pim.report.plan_timeline import spans_of
 from cpsat_pim.workload.network import INPUT, Network

@@ -8,10 +8,10 @@ from cpsat_pim.mapper.result import Status
 from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.baselines.run import BaselinePlan
 from cpsat_pim.planner.evaluate import PlanCost, StepCost
-from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import Digits
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.solved import SolvedPlan
+from cpsat_pim.planner.tensors import Graph
 from cpsat_pim.report.format import format_energy, format_si
 
 _PHASES = ("node", "pull", "reduce", "push")

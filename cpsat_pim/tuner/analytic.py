@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from cpsat_pim.planner.graph import Graph
+from cpsat_pim.planner.tensors import Graph
 from cpsat_pim.tuner.fields import Ranges, limits_of
 from cpsat_pim.tuner.objective import Figure, HardwareCost
 from cpsat_pim.tuner.space import Box, HardwareSpace

@@ -11,10 +11,10 @@ from attrs import frozen
 
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.array import NodeArray
-from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.search import solve_plan
 from cpsat_pim.planner.solved import SearchLimits, SolvedPlan
+from cpsat_pim.planner.tensors import Graph
 from cpsat_pim.study.sweep.versions import current_versions
 from cpsat_pim.tuner.objective import Figure
 from cpsat_pim.tuner.splits import splits

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from attrs import field, frozen
 
-from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.tensors import Graph, LayerTask
 from tables import hardware as h
 from tables.factors import divisors
 

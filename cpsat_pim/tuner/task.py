@@ -6,8 +6,9 @@ from typing import Any
 from attrs import field, frozen
 
 from cpsat_pim.base.validate import as_tuple, is_a, not_negative_real, one_of, positive, seconds, text
-from cpsat_pim.planner.graph import Graph, build_graph
+from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.tensors import Graph
 from cpsat_pim.tuner.analytic import Floors
 from cpsat_pim.tuner.objective import HardwareCost
 from cpsat_pim.tuner.space import HardwareSpace

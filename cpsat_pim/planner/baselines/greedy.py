@@ -11,9 +11,9 @@ from cpsat_pim.planner.baselines.problem import Problem
 from cpsat_pim.planner.baselines.replicas import fitted
 from cpsat_pim.planner.baselines.step_costs import Choice, StepHomes
 from cpsat_pim.planner.evaluate import PlanCost
-from cpsat_pim.planner.graph import LayerTask
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.tensors import LayerTask
 
 
 def greedy(problem: Problem) -> tuple[Plan, PlanCost, int]:

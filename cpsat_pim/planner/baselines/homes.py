@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from cpsat_pim.planner.boxes import home_boxes, volumes
-from cpsat_pim.planner.graph import Graph, Stack
 from cpsat_pim.planner.partition import Home
+from cpsat_pim.planner.tensors import Graph, Stack
 
 #: Homes by the stack that names them.
 Homes = dict[str, Home]

@@ -18,9 +18,9 @@ from attrs import frozen
 
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.baselines.problem import Problem
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.partition import Digits, Home, Partition
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.tensors import Graph, LayerTask
 
 #: Parallelisms in its order: output channels, output positions (rows, columns), batch, input channels.
 _OUTPUTS, _POSITIONS, _BATCH, _INPUTS = range(4)

@@ -13,12 +13,12 @@ from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.baselines.homes import Homes
 from cpsat_pim.planner.baselines.step_costs import Choice, Effort, LayerCosts, StepHomes, with_replicas
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
-from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import Rates, rates_of
 from cpsat_pim.planner.plan import Plan, RegionPlan, check_plan
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.tensors import Graph
 
 #: Regions of a segment, each with its layers.
 Segments = Sequence[Sequence[RegionPlan]]

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.plan import channels_of, is_read_from
+from cpsat_pim.planner.tensors import Graph, LayerTask
 
 #: Layers that run one after the other on one region.
 Branch = tuple[str, ...]

@@ -14,13 +14,13 @@ from attrs import define, evolve, field, frozen
 
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.additions import addition_of
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.nodes import FREE_LAYOUTS, NodeCost, NodeCosts, NodeProblem, layout_index
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.parts import Parts
 from cpsat_pim.planner.phases import PhaseCost, Rates
 from cpsat_pim.planner.plan import LayerPlan
 from cpsat_pim.planner.step import Step
+from cpsat_pim.planner.tensors import Graph, LayerTask
 
 #: (objective, tie-breaker): what the objective leaves out breaks its ties.
 Cost = tuple[int, int]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.plan import channels_of, is_read_from
 from cpsat_pim.planner.sums import Sum
+from cpsat_pim.planner.tensors import Graph, LayerTask
 from cpsat_pim.workload.network import INPUT
 
 #: Slicing trees are all dissections of a rectangle in up to four rectangles; the smallest that is none has five.

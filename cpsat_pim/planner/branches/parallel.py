@@ -17,9 +17,9 @@ from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.branches.blocks import Block
 from cpsat_pim.planner.branches.cuts import Leaf, divisions, halves, members
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, add, project
-from cpsat_pim.planner.graph import LayerTask
 from cpsat_pim.planner.options import At, LayerOptions
 from cpsat_pim.planner.partition import Home
+from cpsat_pim.planner.tensors import LayerTask
 
 #: Makes the options of a layer on a rectangle, with given homes of the tensors that lie there.
 MakeOptions = Callable[[LayerTask, Region, dict[str, list[Home]]], LayerOptions]

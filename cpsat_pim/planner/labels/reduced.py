@@ -11,12 +11,12 @@ import numpy as np
 from attrs import define, frozen
 
 from cpsat_pim.planner.eliminate import INFINITE, Factor, TooLarge, project
-from cpsat_pim.planner.graph import LayerTask
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.labels.stages import NOTHING, Path, Stage, StagedProblem, frontiers
 from cpsat_pim.planner.labels.usage import Spot, Usage
 from cpsat_pim.planner.options import At, LayerOptions
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.tensors import LayerTask
 from cpsat_pim.planner.weighing import Price
 
 #: Cells of a table whose options are made at a time.
