@@ -19,6 +19,8 @@ _REDUCING = (
     "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean",
     "ReduceMin", "ReduceSum", f"{VENDOR}QLinearGlobalAveragePool", f"{VENDOR}QLinearReduceMean",
 )  # fmt: skip
+#: Ways in which the middle of an element is a half, so that elements of sizes that are multiples have equal shares.
+_HALF_PIXELS = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
 
 
 def pass_on(call: Call, out: Shape | None, parts: Parts, layers: Layers) -> Parts:
@@ -33,7 +35,7 @@ def pass_on(call: Call, out: Shape | None, parts: Parts, layers: Layers) -> Part
     if call.kind in _REDUCING:
         return layers.reduced(parts, math.prod(out))
     if call.kind in ("Resize", "Upsample"):
-        return layers.resized(parts, resizing(data, out, _kind_of_resize(call, data, out)))
+        return layers.resized(parts, resizing(data, out, _kind_of_resize(call, data, out), _scales(call, len(out))))
     if call.kind == "Pad":
         return layers.padded(parts, _front(call, len(data)))
     return parts
@@ -44,13 +46,24 @@ def _kind_of_resize(call: Call, data: Shape, out: Shape) -> str | None:
     given = {key: value.decode() if isinstance(value, bytes) else value for key, value in call.given.items()}
     mode, is_old = given.get("mode", "nearest"), call.kind == "Upsample"
     places = "asymmetric" if is_old else given.get("coordinate_transformation_mode", "half_pixel")
-    if given.get("antialias"):
+    if given.get("antialias") or given.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         return None
     if mode == "nearest":
-        is_floor = places == "asymmetric" and (is_old or given.get("nearest_mode") == "floor")
-        return NEAREST if is_floor else nearest_of(data, out) if "half_pixel" in places else None
+        rounds = "floor" if is_old else given.get("nearest_mode", "round_prefer_floor")
+        if (places, rounds) == ("asymmetric", "floor"):
+            return NEAREST
+        return nearest_of(data, out) if places in _HALF_PIXELS and rounds.startswith("round") else None
     blended = {"half_pixel": LINEAR, "pytorch_half_pixel": LINEAR, "align_corners": CORNERS}
     return blended.get(places) if mode == "linear" else None
+
+
+def _scales(call: Call, rank: int) -> list[float] | None:
+    """Return the scales of the spatial axes of an `Upsample` or `Resize`; None if it has sizes, or they are unknown."""
+    at = 2 if call.kind == "Resize" and len(call.values) > 2 else 1  # behind the region of interest, if there is one
+    value = call.values[at] if at < len(call.values) else None
+    listed = call.given.get("scales") or (() if value is None else value.tolist())
+    by_axis = dict(zip(call.given.get("axes", range(rank)), listed, strict=False))
+    return [float(by_axis.get(axis, 1)) for axis in range(2, rank)] if by_axis else None
 
 
 def front_padding(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import evolve, field, frozen
 
-from cpsat_pim.workload.joins import NEAREST, Pool, Resize
+from cpsat_pim.workload.joins import CORNERS, NEAREST, Pool, Resize
 from cpsat_pim.workload.network import INPUT
 
 #: Columns and rows.
@@ -70,12 +70,19 @@ def _behind(earlier: Pool | None, pad: Pair, pool: Pool) -> Pool:
     )
 
 
-def resizing(data: Sequence[int], out: Sequence[int], kind: str | None) -> Resize | None:
+def resizing(
+    data: Sequence[int], out: Sequence[int], kind: str | None, scales: Sequence[float] | None = None
+) -> Resize | None:
     """Return the resizing of `data` [batch, channels, height, width], or [batch, channels, width], to `out`.
 
-    None where nothing is resized, where layers have no such axes, or where it is of another `kind`, None.
+    `scales`: of the spatial axes, where elements lie by these. None where nothing is resized, where layers have no such
+    axes, where it is of another `kind`, None, or where a scale is not the ratio of the sizes, so that elements lie
+    elsewhere (but for corners, which lie on each other whatever it is).
     """
     if kind is None or len(data) != len(out) or len(out) not in (3, 4) or [*data[2:]] == [*out[2:]]:
+        return None
+    ratios = zip(out[2:], data[2:], scales or (), strict=False)
+    if kind != CORNERS and any(size != have * scale for size, have, scale in ratios):
         return None
     return Resize(size=(out[-1], out[-2] if len(out) == 4 else 1), kind=kind)
 

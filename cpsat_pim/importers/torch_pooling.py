@@ -32,12 +32,18 @@ def pass_on(kind: str, given: Mapping[str, Any], data: Shape, out: Shape, parts:
         return layers.pooled(parts, pooling(data, out, stride, stride, [0] * axes) if is_even else None)
     if kind in (*_NEAREST, *_LINEAR):
         blended = CORNERS if given.get("align_corners") else LINEAR
-        return layers.resized(parts, resizing(data, out, NEAREST if kind in _NEAREST else blended))
+        return layers.resized(parts, resizing(data, out, NEAREST if kind in _NEAREST else blended, _scales(given)))
     if kind in _REDUCING:
         return layers.reduced(parts, math.prod(out))
     if kind in (*_PADDING, "constant_pad_nd"):
         return layers.padded(parts, _front(given.get("pad") or given.get("padding") or ()))
     return parts
+
+
+def _scales(given: Mapping[str, Any]) -> list[float] | None:
+    """Return the scales of the spatial axes of an up-sampling that has some."""
+    listed = given.get("scale_factors") or [given.get(name) for name in ("scales", "scales_h", "scales_w")]
+    return [float(scale) for scale in listed if scale is not None] or None
 
 
 def front_padding(padding: Any, window: list[int]) -> list[int]:

@@ -192,6 +192,10 @@ def test_operands_of_which_only_some_are_pooled_pool_their_outputs(save):
 RESIZES = [
     ({}, "nearest"),  # half pixels, and sizes that are multiples
     ({"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, "nearest"),
+    ({"nearest_mode": "round_prefer_ceil"}, "nearest"),
+    ({"nearest_mode": "floor"}, None),  # half pixels: row 2 of twice as many lies at 0.75, which is row 0
+    ({"nearest_mode": "ceil"}, None),  # and row 1 at 0.25, which is row 1
+    ({"coordinate_transformation_mode": "tf_half_pixel_for_nn"}, None),  # row 1 at 0.75, which rounds to row 1
     ({"coordinate_transformation_mode": "asymmetric"}, None),  # rounds to the next one
     ({"mode": "linear"}, "linear"),
     ({"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}, "linear"),
@@ -228,6 +232,36 @@ def test_tensor_that_is_resized_beside_another_one_is_a_view(save, given, kind):
         "join": "concat",
         "views": {"down": View(resize=Resize(size=(6, 8), kind=kind))},
     }
+
+
+@pytest.mark.parametrize(("scale", "is_planned"), [(2.0, True), (1.5, True), (1.6, False)])
+def test_resizing_by_a_scale_that_is_not_the_ratio_of_sizes_is_not_planned(save, scale, is_planned):
+    """6 columns times 1.6 are 9: the middle of column 1 lies at 1.5 / 1.6 - 0.5 = 0.44, not at 1.5 * 6 / 9 - 0.5."""
+    file = save(
+        [
+            node("Conv", "x w1", "first"),
+            onnx.helper.make_node(
+                "Resize",
+                ["first", "", "scales"],
+                ["up"],
+                "up",
+                mode="linear",
+                coordinate_transformation_mode="half_pixel",
+            ),
+            node("Conv", "up w2", "conv"),
+        ],
+        [value("x", 1, 2, 6, 6)],
+        [
+            *(weight("w1", 4, 2, 1, 1), weight("w2", 3, 4, 1, 1)),
+            onnx.numpy_helper.from_array(np.array([1, 1, scale, scale], np.float32), "scales"),
+        ],
+    )
+    network = imported(file)
+    if is_planned:
+        build_graph(network)
+    else:
+        with pytest.raises(ValueError, match="conv: takes 9 columns"):
+            build_graph(network)
 
 
 @pytest.mark.parametrize(("window", "stride"), [(3, 1), (2, 2)])
