@@ -23,22 +23,40 @@ from tables.factors import primes_of
 _ORDER = (Dim.N, Dim.G, Dim.K, Dim.Q, Dim.P, Dim.C, Dim.S, Dim.R)
 #: Which dims the array takes first: operands and outputs of matrix products, then the others.
 _SPREAD = (Dim.C, Dim.K, Dim.P, Dim.Q, Dim.N, Dim.G, Dim.S, Dim.R)
-#: Which loops the buffers take first: filters, so that windows overlap in them, then reductions and outputs.
-_KEPT = (Dim.R, Dim.S, Dim.C, Dim.P, Dim.Q, Dim.K, Dim.N, Dim.G)
+#: Which loops the buffers take first: filters, so that windows overlap in them, then reductions, so that sums are
+#: finished there, or outputs that share their inputs.
+_KEPT = (
+    (Dim.R, Dim.S, Dim.C, Dim.P, Dim.Q, Dim.K, Dim.N, Dim.G),
+    (Dim.R, Dim.S, Dim.K, Dim.C, Dim.P, Dim.Q, Dim.N, Dim.G),
+)
 #: Levels that take loops, innermost last: the row buffer only holds what must be row-aligned.
 _TAKERS = (Level.GLOBAL_BUFFER, Level.PE)
 
 
 def constructed_mappings(layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints) -> Iterator[Mapping]:
-    """Yield legal mappings that keep the constraints: one at most for each of a few choices of stored tensors."""
+    """Yield legal mappings that keep the constraints, without repeats: at most two for each of a few choices of stored
+    tensors.
+    """
 
     def is_allowed(mapping: Mapping) -> bool:
         return not check_mapping(layer, arch, mapping) and not check_constraints(mapping, constraints)
 
+    yielded = set()
+    for start, kept in product(_starts(layer, arch, constraints), _KEPT):
+        grown = _grown(start, kept, is_allowed)
+        if grown not in yielded and is_allowed(grown):
+            yielded.add(grown)
+            yield grown
+
+
+def _starts(layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints) -> Iterator[Mapping]:
+    """Yield mappings with all loops at the DRAM: for each choice of stored tensors that the banks allow."""
+    ones = ((1,) * len(Dim),) * len(Level)
     for stored, (banks, counts) in product(_stored_sets(arch), searched_banks(arch, constraints)):
+        if any(stored[Level.ROW_BUFFER][t] and banks.count(banks[t]) > 1 for t in Tensor):
+            continue  # No open row is shared.
         is_aligned = stored[Level.ROW_BUFFER][Tensor.I]
-        ones = ((1,) * len(Dim),) * len(Level)
-        start = Mapping(
+        yield Mapping(
             temporal=(*ones[:3], layer.bounds),
             spatial=ones[:3],
             order=((), (), (), tuple(d for d in _ORDER if layer.bounds[d] > 1)),
@@ -49,9 +67,6 @@ def constructed_mappings(layer: ConvWorkload, arch: PIMArchitecture, constraints
             bank_counts=counts,
             layout=tuple(given or 0 for given in constraints.layout),
         )
-        grown = _grown(start, is_allowed)
-        if is_allowed(grown):
-            yield grown
 
 
 def _stored_sets(arch: PIMArchitecture) -> list[tuple[tuple[bool, bool, bool], ...]]:
@@ -70,15 +85,17 @@ def _stored_sets(arch: PIMArchitecture) -> list[tuple[tuple[bool, bool, bool], .
     return list(dict.fromkeys(choices))  # type: ignore[arg-type]
 
 
-def _grown(mapping: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
-    """Return the mapping after moves that keep it allowed: primes of DRAM loops to the array, then to the buffers.
+def _grown(mapping: Mapping, kept: tuple[Dim, ...], is_allowed: Callable[[Mapping], bool]) -> Mapping:
+    """Return the mapping after moves that keep it allowed: primes of DRAM loops to the array, then to the buffers that
+    store anything.
 
     Until a first mapping is allowed every move is made: filters may have to lie in a buffer.
     """
     for direction, d in product((Direction.INTERNAL, Direction.H, Direction.W), _SPREAD):
         mapping = _moved_far(mapping, d, is_allowed, partial(_spread, d, direction))
-    for level, d in product(_TAKERS, _KEPT):
-        mapping = _moved_far(mapping, d, is_allowed, partial(_taken, d, level))
+    for level, d in product(_TAKERS, kept):
+        if any(mapping.stored[level]):
+            mapping = _moved_far(mapping, d, is_allowed, partial(_taken, d, level))
     return mapping
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.evaluate.cost import predict
-from cpsat_pim.evaluate.verify import verify
+from cpsat_pim.evaluate.cost import predict, predict_until
+from cpsat_pim.evaluate.verify import never, verify
 from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.mapping.check import check_mapping
@@ -268,11 +268,19 @@ class NodeCosts:
             known = self.cost(problem)
             if known is not None and not known.is_solved:
                 built = constructed_mappings(problem.layer, self.arch, problem.constraints)
-                if costs := [self._solved(problem, known, mapping, 0) for mapping in built]:
-                    self._known[problem] = best = min(costs, key=lambda one: one.value or 0)
-                    self._verify(problem, best.mapping)
+                if (
+                    best := min(built, key=lambda mapping: self._by_formula(problem, mapping), default=None)
+                ) is not None:
+                    self._known[problem] = self._solved(problem, known, best, 0)
+                    self._verify(problem, best)
                     count += 1
         return count
+
+    def _by_formula(self, problem: NodeProblem, mapping: Mapping) -> int:
+        """Return the objective's value with the latency by the formula: walks of poor mappings take seconds."""
+        prediction = predict_until(never, program_of(problem.layer, mapping), self.arch, mapping, is_walked=False)
+        assert prediction is not None
+        return int(self.objective.value(prediction.figures.latency_cycles, prediction.figures.energy_fj))
 
     # --- Mappings of alike problems ----------------------------------------------------------------------------------
 

@@ -1,0 +1,36 @@
+"""Do mappings that are built without a search use what the machine has?"""
+
+import pytest
+
+from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.base.dims import BUFFERS, Tensor
+from cpsat_pim.mapper.search.constructed import constructed_mappings
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import FREE
+from cpsat_pim.workload import ConvWorkload
+
+LAYER = ConvWorkload(
+    name="layer", R=3, S=3, P=7, Q=7, C=24, K=64, input_bytes=2, weight_bytes=2, output_bytes=2, psum_bytes=2
+)
+
+
+@pytest.mark.parametrize("name", ["ddr4-near-bank", "hbm-pim", "attacc", "default"])
+def test_constructed_mappings_are_legal_and_differ(name: str) -> None:
+    """Each is legal, and none is built twice."""
+    arch = read_arch(name)
+    built = list(constructed_mappings(LAYER, arch, FREE))
+    assert built
+    assert len(set(built)) == len(built)
+    assert not [problem for mapping in built for problem in check_mapping(LAYER, arch, mapping)]
+
+
+@pytest.mark.parametrize("name", ["ddr4-near-bank", "hbm-pim"])
+def test_loops_are_left_to_the_buffers_that_store_anything(name: str) -> None:
+    """A level that stores nothing has no loops: they would be lost to the registers inside it, which keep inputs and
+    sums while their loops run.
+    """
+    arch = read_arch(name)
+    for mapping in constructed_mappings(LAYER, arch, FREE):
+        for level in BUFFERS:
+            assert any(mapping.stored[level][t] for t in Tensor) or set(mapping.temporal[level]) == {1}
+    assert any(max(mapping.temporal[0]) > 1 for mapping in constructed_mappings(LAYER, arch, FREE))
