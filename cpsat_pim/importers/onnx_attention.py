@@ -125,8 +125,10 @@ def _packed_heads(call: Call) -> Heads:
     return Heads(query=of_query, key=of_key, value=of_value)
 
 
-def _grouped(call: Call) -> Heads:
-    """`GroupQueryAttention`: heads adjacent within rows; keys and values may follow the queries in the same rows."""
+def grouped_heads(call: Call, past: int, length: int) -> Heads:
+    """Heads adjacent within rows; keys and values may follow the queries in the same rows. The input `length` tells how
+    many keys there are in all, or else all that are stored in the input `past` count, and the new ones.
+    """
     heads, shared = int(call.given["num_heads"]), int(call.given["kv_num_heads"])
     batch, rows, width = call.shape(0)
     query: Shape
@@ -140,8 +142,8 @@ def _grouped(call: Call) -> Heads:
         query, key, value = (
             with_heads(call.shape(index), own) for index, own in ((0, heads), (1, shared), (2, shared))
         )
-    known = call.number(6)
-    total = key[2] + _earlier_rows(call, 3) if known is None else known
+    known = call.number(length)
+    total = key[2] + _earlier_rows(call, past) if known is None else known
     return Heads(query=query, key=(*key[:2], total, key[3]), value=(*value[:2], total, value[3]))
 
 
@@ -154,7 +156,7 @@ ATTENTIONS = {
     "PackedMultiHeadAttention": Form(read=_packed_heads),
     "MultiHeadAttention": Form(read=lambda c: _multi_head(c, 6, 8), past=(6, 7)),
     "DecoderMaskedMultiHeadAttention": Form(read=lambda c: _multi_head(c, 5, 7), past=(5, 6)),
-    "GroupQueryAttention": Form(read=_grouped, past=(3, 4)),
+    "GroupQueryAttention": Form(read=lambda c: grouped_heads(c, 3, 6), past=(3, 4)),
 }
 
 #: All attentions by kind.

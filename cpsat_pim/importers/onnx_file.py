@@ -19,7 +19,8 @@ from cpsat_pim.importers.onnx_functions import body_of
 from cpsat_pim.importers.onnx_operators import JOINING, PASSING, SUMS, WITHOUT_DATA
 from cpsat_pim.importers.onnx_order import result_maps
 from cpsat_pim.importers.onnx_pooling import pass_on
-from cpsat_pim.importers.onnx_products import PRODUCTS, Product, product_sum
+from cpsat_pim.importers.onnx_product import Product
+from cpsat_pim.importers.onnx_products import PRODUCTS, product_sum
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, is_scalar, open_dims
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name, reads
 from cpsat_pim.importers.origin import FED, Parts

@@ -29,6 +29,9 @@ ArgMax ArgMin AveragePool CumProd CumSum GlobalLpPool GlobalMaxPool LpPool MaxPo
 MaxUnpool NegativeLogLikelihoodLoss NonMaxSuppression NonZero ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
 ReduceMin ReduceProd ReduceSumSquare RoiAlign SoftmaxCrossEntropyLoss TopK Unique
 """
+_STRINGS = """
+ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer
+"""
 _NORMALISING = """
 BatchNormalization GroupNormalization Hardmax InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization
 MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization Softmax
@@ -37,15 +40,15 @@ MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization Softmax
 
 #: Operators of onnxruntime without a product: fused element-wise ones, normalisations, quantisation, embeddings.
 _VENDOR = """
-BiasAdd BiasDropout BiasGelu BiasSoftmax BiasSplitGelu BitmaskBiasDropout BitmaskDropout ComplexMul ComplexMulConj
-CropAndResize DequantizeBFP DequantizeLinear DequantizeWithOrder DynamicTimeWarping EmbedLayerNormalization ExpandDims
-FastGelu GatedRMSNorm GatherBlockQuantized GatherND Gelu GemmaRotaryEmbedding GridSample GroupNorm IsAllFinite
-LinearAttentionGate MRotaryEmbedding MaxpoolWithMask MulInteger NGramRepeatBlock NhwcMaxPool Pad
-QEmbedLayerNormalization QLinearAdd QLinearAveragePool QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul
-QLinearReduceMean QLinearSigmoid QLinearSoftmax QLinearWhere QOrderedGelu QOrderedLayerNormalization QuantizeBFP
-QuantizeLinear QuantizeWithOrder QuickGelu ReduceSumInteger RelativePositionBias RemovePadding RestorePadding
-RotaryEmbedding ScaledSiLU SkipGroupNorm SkipLayerNormalization SkipSimplifiedLayerNormalization SwiGLU TorchEmbedding
-Trilu UnfoldTensor Unique
+BiasAdd BiasDropout BiasGelu BiasSoftmax BiasSplitGelu BifurcationDetector BitmaskBiasDropout BitmaskDropout ComplexMul
+ComplexMulConj CropAndResize DequantizeBFP DequantizeLinear DequantizeWithOrder DynamicTimeWarping
+EmbedLayerNormalization ExpandDims FastGelu GatedAdd GatedRMSNorm GatherBlockQuantized GatherND Gelu
+GemmaRotaryEmbedding GridSample GroupNorm IsAllFinite LinearAttentionGate MRotaryEmbedding MaxpoolWithMask MulInteger
+MurmurHash3 NGramHashMapping NGramRepeatBlock NhwcMaxPool Pad QEmbedLayerNormalization QLinearAdd QLinearAveragePool
+QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax QLinearWhere
+QOrderedGelu QOrderedLayerNormalization QuantizeBFP QuantizeLinear QuantizeWithOrder QuickGelu ReduceSumInteger
+RelativePositionBias RemovePadding RestorePadding RotaryEmbedding ScaledSiLU SkipGroupNorm SkipLayerNormalization
+SkipSimplifiedLayerNormalization SwiGLU Tokenizer TorchEmbedding Trilu UnfoldTensor Unique VarlenNGramHashMapping
 """
 
 #: Operators that compute each element of their result from one element of each operand.
@@ -54,7 +57,7 @@ ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 #: Operators without a product along an axis of two tensors: they only propagate.
 PASSING = frozenset(
     [
-        *" ".join((_ELEMENTWISE, _MOVING, _REDUCING, _NORMALISING)).split(),
+        *" ".join((_ELEMENTWISE, _MOVING, _REDUCING, _STRINGS, _NORMALISING)).split(),
         *(VENDOR + kind for kind in _VENDOR.split()),
     ]
 )

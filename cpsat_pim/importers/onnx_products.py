@@ -6,59 +6,21 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import onnx
-from attrs import field, frozen
 from onnx import TensorProto
 
 from cpsat_pim.importers.builder import Operand
-from cpsat_pim.importers.channel_maps import Map
 from cpsat_pim.importers.onnx_attention import FORMS, attended, check_heads
 from cpsat_pim.importers.onnx_call import VENDOR, Call, kind_of
+from cpsat_pim.importers.onnx_fourier import short_time, transform
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
+from cpsat_pim.importers.onnx_partial_attention import PARTIAL
 from cpsat_pim.importers.onnx_pooling import front_padding
+from cpsat_pim.importers.onnx_product import Build, Product
 from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, factors, is_channels_last
-from cpsat_pim.importers.onnx_tensors import Tensors, node_name
+from cpsat_pim.importers.onnx_tensors import Tensors
+from cpsat_pim.importers.onnx_vendor import VENDOR_PRODUCTS
 from cpsat_pim.importers.origin import Parts
-from cpsat_pim.importers.products import Shape, Unmappable, sources, transposed
-
-
-@frozen
-class Product:
-    """A node that is a product, with what is known of its inputs and the tensors around it."""
-
-    tensors: Tensors
-    node: onnx.NodeProto
-    call: Call = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "call", self.tensors.shapes.call(self.node))
-
-    @property
-    def name(self) -> str:
-        """The name of the layer."""
-        return node_name(self.node)
-
-    def operand(self, index: int, shape: Shape | None = None) -> Operand:
-        """Return an input, if need be with other sizes than it has in the file."""
-        name = self.node.input[index]
-        own, order = self.call.shape(index), self.tensors.maps.get(name)
-        return Operand(own if shape is None else shape, self.tensors.origin(name), _ordered(order, own, shape))
-
-    def others(self, *positions: int) -> Parts:
-        """Return the parts of all inputs but those at some positions: biases, masks, scales."""
-        taken = {self.node.input[index] for index in positions}
-        return self.tensors.origins(name for name in self.node.input if name not in taken)
-
-
-def _ordered(order: Map | None, own: Shape, shape: Shape | None) -> Map | None:
-    """Return the order of channels of a tensor that is read with other sizes: none but for a transposed matrix."""
-    if order is None or shape is None or own == shape:
-        return order
-    return order.swapaxes(-1, -2) if transposed(own) == shape else None
-
-
-Build = Callable[[Product], Parts]
-
+from cpsat_pim.importers.products import Unmappable, sources
 
 # --- Convolutions and matrix products ---------------------------------------------------------------------------------
 
@@ -74,13 +36,20 @@ def _convolution(product: Product, left: int = 0, right: int = 1) -> Parts:
     stride, dilation = call.given.get("strides", ones), call.given.get("dilations", ones)
     groups = call.given.get("group", 1)
     if "ConvTranspose" in call.kind:
-        padding = _transposed_padding(data.shape, weight.shape, out, stride, dilation, dict(call.given))
+        padding = _transposed_padding(data.shape, weight.shape, out, stride, dilation, _with_pads(call))
         build: Callable[..., Parts] = partial(builder.transposed_convolution, padding=padding)
     else:
         window = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], dilation, strict=True)]
         build = partial(builder.convolution, padding=front_padding(call.given, data.shape, out, window, stride))
     result = build(product.name, data, weight, out, groups=groups, stride=stride, dilation=dilation)
     return builder.merge(result, product.others(left, right))
+
+
+def _with_pads(call: Call) -> dict[str, Any]:
+    """Return the attributes of a transposed convolution; its padding may be an input."""
+    is_dynamic = call.kind == f"{VENDOR}ConvTransposeWithDynamicPads" and call.optional(2) is not None
+    pads = call.values[2] if is_dynamic else None
+    return dict(call.given) | ({} if pads is None else {"pads": [int(pad) for pad in pads.reshape(-1)]})
 
 
 def _transposed_padding(
@@ -327,7 +296,7 @@ def summed_axes(product: Product) -> list[int] | None:
 # --- The table --------------------------------------------------------------------------------------------------------
 
 _VENDOR: dict[str, Build] = {
-    **dict.fromkeys(("FusedConv", "NhwcConv", "NhwcFusedConv"), _convolution),
+    **dict.fromkeys(("FusedConv", "NhwcConv", "NhwcFusedConv", "ConvTransposeWithDynamicPads"), _convolution),
     "QLinearConv": partial(_convolution, left=0, right=3),
     **dict.fromkeys(("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", "FusedGemm", "GemmFastGelu"), _matmul),
     **dict.fromkeys(("GemmFloat8", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger16"), _matmul),
@@ -356,5 +325,7 @@ PRODUCTS: dict[str, Build] = {
     "Einsum": _einsum,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
     **dict.fromkeys(FORMS, _attention),
-    **{VENDOR + kind: build for kind, build in _VENDOR.items()},
+    "DFT": transform,
+    "STFT": short_time,
+    **{VENDOR + kind: build for kind, build in (_VENDOR | VENDOR_PRODUCTS | PARTIAL).items()},
 }

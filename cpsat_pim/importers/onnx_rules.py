@@ -254,7 +254,7 @@ _SAME = """
 BiasAdd BiasDropout BiasGelu BiasSoftmax BitmaskDropout BitmaskBiasDropout DequantizeLinear FastGelu Gelu
 GemmaRotaryEmbedding GroupNorm Inverse MoE NGramRepeatBlock QLinearLeakyRelu QLinearSigmoid QLinearSoftmax QMoE
 QuantizeLinear QuickGelu RotaryEmbedding SkipGroupNorm Trilu DequantizeBFP QOrderedGelu QOrderedLayerNormalization
-LongformerAttention SparseAttention GatedRMSNorm MRotaryEmbedding ScaledSiLU
+GatedRMSNorm MRotaryEmbedding ScaledSiLU
 """
 
 _VENDOR: dict[str, Rule] = {
@@ -271,7 +271,6 @@ _VENDOR: dict[str, Rule] = {
     "BiasSplitGelu": Rule(_halved),
     **dict.fromkeys(("FusedConv", "NhwcConv", "NhwcFusedConv"), Rule(_spatial("Conv", 0, 1))),
     "QLinearConv": Rule(_spatial("Conv", 0, 3), like=(7,)),
-    "ConvTransposeWithDynamicPads": Rule(lambda call: [None]),
     "NhwcMaxPool": Rule(_spatial("MaxPool", 0)),
     "MaxpoolWithMask": Rule(_spatial("MaxPool", 0)),
     "QLinearAveragePool": Rule(_spatial("AveragePool", 0)),

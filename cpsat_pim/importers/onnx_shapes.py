@@ -17,10 +17,14 @@ from onnx.reference import ReferenceEvaluator
 
 from cpsat_pim.importers.onnx_call import Call, domain_of, kind_of
 from cpsat_pim.importers.onnx_rules import RULES
+from cpsat_pim.importers.onnx_vendor_rules import VENDOR_RULES
 from cpsat_pim.importers.products import Shape, Unmappable
 
 #: The most elements of a tensor whose value is kept: shapes have few.
 _SMALL_ELEMS = 1024
+
+#: The rules for operators for which ONNX has none.
+_RULES = RULES | VENDOR_RULES
 
 #: Operators that read only a tensor's shape.
 SHAPE_READERS = ("Shape", "Size")
@@ -96,6 +100,10 @@ class OnnxShapes:
             return numpy_helper.to_array(self._values[name]) if name in self._values else None
         except ValueError:  # a tensor whose data are not in the file, though it does not say so
             return None
+
+    def told(self, name: str) -> int | None:
+        """Return what a name is bound to, None if it is not."""
+        return self._bind.get(name)
 
     def number(self, name: str) -> int | None:
         """Return the value of a tensor of one element, None if it is not known."""
@@ -181,7 +189,7 @@ class OnnxShapes:
 
     def _by_rule(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Infer types by our rule for an operator for which ONNX has none; none without a rule, or what it needs."""
-        rule = RULES.get(kind_of(node))
+        rule = _RULES.get(kind_of(node))
         if rule is None:
             return {}
         call = self.call(node)
