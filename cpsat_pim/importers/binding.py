@@ -1,15 +1,15 @@
 """The dims whose size a model leaves open, and the sizes that the user binds them to."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 
-def check_bound(bind: Mapping[str, int], *namings: Collection[str], values: Sequence[str] = ()) -> None:
+def check_bound(bind: Mapping[str, int], *namings: Collection[str], values: Collection[str] = ()) -> None:
     """Check that every open dim is bound by one of its names, and that nothing else is bound.
 
     Args:
         bind: sizes by name.
         namings: the names of each open dim.
-        values: the names of inputs of one element, whose value may be bound.
+        values: the names of what has one value, which may be bound.
 
     Raises:
         ValueError: a dim is left open, or a name is that of none.

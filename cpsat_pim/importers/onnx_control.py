@@ -10,12 +10,27 @@ import onnx
 from attrs import frozen
 from onnx import numpy_helper
 
-from cpsat_pim.importers.onnx_tensors import Checkpoint, Tensors, reads
+from cpsat_pim.importers.onnx_call import VENDOR, kind_of
+from cpsat_pim.importers.onnx_shapes import OnnxShapes, subgraphs
+from cpsat_pim.importers.onnx_tensors import Checkpoint, Tensors, node_name, reads
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Shape, Unmappable
 
 #: The most trips of a loop that are followed one by one. A body of a hundred operators takes a few seconds then.
 _MOST_TRIPS = 1000
+
+
+#: What is added to a tensor's name for the part of one sequence of a batch.
+_OF_ONE = "[one]"
+
+#: The inputs that decide how much an operator computes.
+_DECIDING = {
+    "If": (0,),
+    "Loop": (0, 1),
+    f"{VENDOR}LongformerAttention": (6,),
+    f"{VENDOR}QOrderedLongformerAttention": (12,),
+    f"{VENDOR}DecoderAttention": (8, 9),
+}
 
 
 class Trace(Protocol):
@@ -25,6 +40,18 @@ class Trace(Protocol):
 
     def run(self, graph: onnx.GraphProto) -> None:
         """Define a subgraph's constants and process its operators."""
+
+
+def deciding(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the names whose value decides how much a graph computes: conditions, numbers of trips, loops that data end,
+    and inputs of attention that mark tokens or tell where its keys are.
+    """
+    for node in graph.node:
+        yield from (node.input[index] for index in _DECIDING.get(kind_of(node), ()) if index < len(node.input))
+        if node.op_type == "Loop":
+            yield node_name(node)
+        for inner in subgraphs(node):
+            yield from deciding(inner)
 
 
 # --- Branches ---------------------------------------------------------------------------------------------------------
@@ -60,7 +87,7 @@ def _either(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]
     results = tensors.builder.either([partial(follow, graph) for graph in graphs])
     if results is None:
         tensors.restore(before)
-        raise Unmappable(f"its condition {node.input[0]!r} is not known")
+        raise Unmappable(f"its condition {node.input[0]!r} is not known", bind=node.input[0])
     for name, info, one, other, parts in zip(node.output, graphs[1].output, *sizes, results, strict=False):
         if one == other:
             tensors.shapes.copy(info.name, name, with_value=False)
@@ -94,12 +121,8 @@ def loop(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]) -
         Unmappable: the number of trips is not known, or too large to follow trips that differ.
     """
     graph, shapes = call["body"], trace.tensors.shapes
-    limit = shapes.number(node.input[0]) if node.input[0] else None
-    if node.input[0] and limit is None:
-        raise Unmappable(f"its number of trips {node.input[0]!r} is not known")
-    keep = shapes.number(node.input[1]) if len(node.input) > 1 and node.input[1] else 1
-    if keep is None:
-        raise Unmappable(f"its condition {node.input[1]!r} is not known")
+    told = shapes.told(node_name(node))
+    limit, keep = (told, 1) if told is not None else _limit(shapes, node)
     number = len(node.input) - 2
     body = _Body(
         graph=graph,
@@ -118,18 +141,37 @@ def loop(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]) -
     _finish(trace, node, body, trips, axes=[0] * len(body.stacked))
 
 
+def _limit(shapes: OnnxShapes, node: onnx.NodeProto) -> tuple[int | None, int]:
+    """Return the most trips of a `Loop`, None if only its condition ends it, and whether it has a first one.
+
+    Raises:
+        Unmappable: one of them is not known.
+    """
+    limit = shapes.number(node.input[0]) if node.input[0] else None
+    if node.input[0] and limit is None:
+        raise Unmappable(f"its number of trips {node.input[0]!r} is not known", bind=node.input[0])
+    keep = shapes.number(node.input[1]) if len(node.input) > 1 and node.input[1] else 1
+    if keep is None:
+        raise Unmappable(f"its condition {node.input[1]!r} is not known", bind=node.input[1])
+    return limit, keep
+
+
 def scan(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]) -> None:
     """Follow a `Scan`: its body once, counted once for each slice of the tensors that it scans.
 
     Raises:
-        Unmappable: the length is not known, or the operator is of an operator set before 9.
+        Unmappable: the length is not known.
     """
+    follow = _scan_batch if trace.tensors.shapes.version("") < 9 else _scan_one
+    follow(trace, node, call)
+
+
+def _scan_one(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]) -> None:
+    """Follow a `Scan` of tensors without a batch."""
     graph, tensors = call["body"], trace.tensors
     given = tensors.shapes.call(node).given
     scanned = int(given["num_scan_inputs"])
     states = len(node.input) - scanned
-    if states + scanned != len(graph.input):
-        raise Unmappable("with a batch")
     body = _Body(
         graph=graph,
         carried=node.input[:states],
@@ -150,6 +192,24 @@ def scan(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]) -
     _finish(trace, node, body, trips, given.get("scan_output_axes") or [0] * len(body.stacked))
 
 
+def _scan_batch(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]) -> None:
+    """Follow a `Scan` of operator set 8, whose tensors all have the batch as first axis: the body sees one sequence."""
+    tensors = trace.tensors
+    sizes = {name: tensors.shapes.shape(name) for name in node.input[1:]}
+    batch = next(iter(sizes.values()))[0]
+    inner = onnx.NodeProto.FromString(node.SerializeToString())
+    inner.input[:] = [f"{name}{_OF_ONE}" for name in node.input[1:]]
+    inner.output[:] = [f"{name}{_OF_ONE}" for name in node.output]
+    for name, own in zip(node.input[1:], inner.input, strict=True):
+        tensors.shapes.shaped(own, name, sizes[name][1:])
+        tensors.parts[own] = tensors.origin(name)
+    with tensors.builder.repeated(batch):
+        _scan_one(trace, inner, call)
+    for name, own in ((name, own) for name, own in zip(node.output, inner.output, strict=True) if name):
+        tensors.shapes.shaped(name, own, (batch, *tensors.shapes.shape(own)))
+        tensors.parts[name] = tensors.origin(own)
+
+
 def _at_once(trace: Trace, node: onnx.NodeProto, body: _Body, trips: int) -> bool:
     """Follow the body once for all trips; return whether that is right: the loop runs on, in the same sizes, and
     nothing that depends on the trip is unknown.
@@ -161,7 +221,7 @@ def _at_once(trace: Trace, node: onnx.NodeProto, body: _Body, trips: int) -> boo
         _start_trip(trace, body, None)
         _settle(trace, node, body)
     same = sizes == [tensors.shapes.sizes(name) for name in body.exits]
-    goes_on = tensors.shapes.number(body.graph.output[0].name)
+    goes_on = tensors.shapes.told(node_name(node)) or tensors.shapes.number(body.graph.output[0].name)
     if same and goes_on and len(tensors.builder.skipped) == len(before.progress.skipped):
         return True
     if same and goes_on and trips > _MOST_TRIPS:
@@ -209,7 +269,7 @@ def _one_by_one(trace: Trace, node: onnx.NodeProto, body: _Body, limit: int | No
     """
     tensors = trace.tensors
     before = tensors.checkpoint()
-    sources = body.carried
+    sources, told = body.carried, tensors.shapes.told(node_name(node))
     with _undone_if_unmappable(trace, before), tensors.builder.unrolled():
         for trip in range(_MOST_TRIPS + 1):
             if trip == limit:
@@ -219,9 +279,9 @@ def _one_by_one(trace: Trace, node: onnx.NodeProto, body: _Body, limit: int | No
                 tensors.copy(source, entry)
             trace.run(body.graph)
             sources = body.exits
-            goes_on = tensors.shapes.number(body.graph.output[0].name)
+            goes_on = told or tensors.shapes.number(body.graph.output[0].name)
             if goes_on is None:
-                raise Unmappable("whether it goes on depends on the data")
+                raise Unmappable("whether it goes on depends on the data", bind=node_name(node))
             if not goes_on:
                 return trip + 1
     raise Unmappable(f"more than {_MOST_TRIPS} trips that differ")

@@ -14,7 +14,7 @@ from onnx import inliner
 from cpsat_pim.importers.binding import check_bound
 from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.onnx_call import kind_of
-from cpsat_pim.importers.onnx_control import CONTROL
+from cpsat_pim.importers.onnx_control import CONTROL, deciding
 from cpsat_pim.importers.onnx_functions import body_of
 from cpsat_pim.importers.onnx_operators import JOINING, PASSING, SUMS, WITHOUT_DATA
 from cpsat_pim.importers.onnx_order import result_maps
@@ -104,6 +104,7 @@ class _Trace:
         self.tensors = Tensors(OnnxShapes(model, bind), builder)
         self._bind = bind
         self._unbound: list[str] = []
+        self._deciding: set[str] = set()
         self._builder = builder
 
     def feed(self, graph: onnx.GraphProto) -> None:
@@ -115,13 +116,17 @@ class _Trace:
         fed = [info for info in graph.input if info.name not in constants]
         scalars = [info for info in fed if is_scalar(info)]
         sizes = dict.fromkeys(names for i in fed for _, names in open_dims(i.name, i.type))
-        check_bound(self._bind, *sizes, values=[info.name for info in scalars])
+        values = dict.fromkeys(
+            (*(info.name for info in scalars), *(name for name in deciding(graph) if name and name not in constants))
+        )
+        check_bound(self._bind, *sizes, values=values)
+        self._deciding = values.keys() & self._bind.keys()
         for info in fed:
             shapes.declare(info)
             self.tensors.parts[info.name] = FED
         for info in scalars:
             if info.name in self._bind:
-                shapes.define_scalar(info, self._bind[info.name])
+                shapes.define_scalar(info.name, self._bind[info.name])
         self._unbound = [info.name for info in scalars if info.name not in self._bind]
 
     def run(self, graph: onnx.GraphProto) -> None:
@@ -143,6 +148,7 @@ class _Trace:
                 if name not in tensors:
                     tensors.shapes.declare_missing(name)
             tensors.shapes.infer(node)
+            self._tell(node)
             tensors.writers |= dict.fromkeys(node.output, node)
             kind = self._control(node)
             if kind is not None:
@@ -153,6 +159,12 @@ class _Trace:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a malformed node can cause
             raise _Inner(f"{node_name(node)} ({node.op_type}): {error}") from error
+
+    def _tell(self, node: onnx.NodeProto) -> None:
+        """Define the results of a node whose value is bound."""
+        for name in self._deciding & {*node.output}:
+            if {*(self.tensors.shapes.sizes(name) or ())} <= {1}:
+                self.tensors.shapes.define_scalar(name, self._bind[name])
 
     def _control(self, node: onnx.NodeProto) -> str | None:
         """Follow a branch, a loop or what ONNX defines by others; return its kind, with the reason, if it is
@@ -165,9 +177,16 @@ class _Trace:
         try:
             follow(self, node, {attribute.name: attribute.g for attribute in node.attribute})
         except Unmappable as reason:
-            options = "".join(f", --bind {name}=... may tell" for name in self._unbound[:1])
-            return f"{kind} ({reason}{options})"
+            return self._refused(kind, reason)
         return None
+
+    def _refused(self, kind: str, reason: Unmappable) -> str:
+        """Return the kind of an operator that is no layer with the reason, and what to bind so that it may be one: what
+        the reason names, or an input of one element, which may decide more.
+        """
+        names = [name for name in (*self._unbound[:1], reason.bind) if name and reason.bind]
+        hints = "".join(f", --bind {name}=... may tell" for name in dict.fromkeys(names))
+        return f"{kind} ({reason}{hints})"
 
     def _follow_body(self, node: onnx.NodeProto) -> bool:
         """Follow the operators that make up one; return whether there are some, and all could be mapped."""
@@ -209,7 +228,7 @@ class _Trace:
             if build is not None:
                 return build(Product(self.tensors, node))
         except Unmappable as reason:
-            kind, macs = f"{kind} ({reason})", reason.macs
+            kind, macs = self._refused(kind, reason), reason.macs
         return self._builder.skip(kind, node_name(node), *read, macs=macs)
 
 

@@ -59,7 +59,7 @@ def _marked(product: Product, flags: int) -> int:
     if told is not None:
         return told
     if value is None:
-        raise Unmappable(f"how many tokens {name!r} marks is not known, --bind {name}=... tells")
+        raise Unmappable(f"how many tokens {name!r} marks is not known", bind=name)
     return int(np.count_nonzero(value, axis=-1).max())
 
 
@@ -192,7 +192,7 @@ def _decoder(product: Product) -> Parts:
 def _flag(product: Product, index: int) -> bool:
     known = product.call.number(index)
     if known is None:
-        raise Unmappable(f"its flag {product.node.input[index]!r} is not known")
+        raise Unmappable(f"its flag {product.node.input[index]!r} is not known", bind=product.node.input[index])
     return bool(known)
 
 

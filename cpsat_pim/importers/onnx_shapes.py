@@ -145,11 +145,11 @@ class OnnxShapes:
         for sparse in graph.sparse_initializer:
             self.define(onnx.TensorProto(name=sparse.values.name, dims=sparse.dims, data_location=1))
 
-    def define_scalar(self, info: onnx.ValueInfoProto, number: int) -> None:
-        """Define an input of one element with its value."""
-        kind = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
-        shape = [1] * len(info.type.tensor_type.shape.dim)
-        self.define(numpy_helper.from_array(np.full(shape, number, kind), info.name))
+    def define_scalar(self, name: str, number: int) -> None:
+        """Define the value of a tensor of one element."""
+        tensor = self.type(name).tensor_type
+        kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type or onnx.TensorProto.INT64)
+        self.define(numpy_helper.from_array(np.full([1] * len(tensor.shape.dim), number, kind), name))
 
     def _discard(self, name: str) -> None:
         self._types.pop(name, None)

@@ -26,11 +26,14 @@ Sizes = dict[str, int]
 
 
 class Unmappable(Exception):
-    """A product that is not a layer; the message names its kind. `macs`: its multiply-accumulates, if known."""
+    """A product that is not a layer; the message names its kind. `macs`: its multiply-accumulates, if known. `bind`: a
+    name with whose value it is a layer.
+    """
 
-    def __init__(self, reason: str, macs: int | None = None) -> None:
+    def __init__(self, reason: str, macs: int | None = None, bind: str | None = None) -> None:
         super().__init__(reason)
         self.macs = macs
+        self.bind = bind
 
 
 def convolution(

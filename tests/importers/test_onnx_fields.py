@@ -122,3 +122,69 @@ def test_attention_over_packed_sequences_counts_each_sequence_at_its_full_length
         ("a.context", 2 * 2 * 3 * 3 * 4),
         ("fc", 6 * 8 * 5),
     ]
+
+
+def test_loop_whose_trips_are_bound_counts_them(save):
+    """Trips that an operator computes from data, bound by the tensor's name: five products of 8 x 8."""
+    body = loop_body(node("MatMul", "state w", "rec"), node("Add", "rec x", "done"), carried=(1, 8))
+    loop = helper.make_node("Loop", ["trips", "", "x"], ["last"], "loop", body=body)
+    nodes = [node("ReduceMax", "x", "most", keepdims=0), node("Cast", "most", "trips", to=TensorProto.INT64), loop]
+    file = save(nodes, [value("x", 1, 8)], [weight("w", 8, 8)])
+    assert [(entry.name, entry.count) for entry in imported(file, trips=5).layers] == [("rec", 5)]
+    assert complaint(file).startswith(
+        "cannot map 1 Loop (its number of trips 'trips' is not known, --bind trips=... may tell): loop"
+    )
+    assert complaint(file, tripz=5) == "no open dim is named 'tripz', there are trips, loop"
+
+
+def test_loop_that_data_end_is_bound_by_its_name(save):
+    """Its condition is computed in each trip, so that only its own name can tell how often it runs."""
+    heads = [
+        helper.make_tensor_value_info("i", TensorProto.INT64, []),
+        helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+    ]
+    nodes = [
+        node("MatMul", "state w", "done"),
+        node("ReduceMax", "done", "most", keepdims=0),
+        node("Cast", "most", "on", to=TensorProto.BOOL),
+    ]
+    outputs = [helper.make_tensor_value_info("on", TensorProto.BOOL, []), value("done", 1, 8)]
+    body = helper.make_graph(nodes, "body", [*heads, value("state", 1, 8)], outputs)
+    loop = helper.make_node("Loop", ["", "", "x"], ["last"], "decode", body=body)
+    file = save([loop], [value("x", 1, 8)], [weight("w", 8, 8)])
+    assert [(entry.name, entry.count) for entry in imported(file, decode=12).layers] == [("done", 12)]
+    assert complaint(file).startswith(
+        "cannot map 1 Loop (whether it goes on depends on the data, --bind decode=... may tell): decode"
+    )
+
+
+def test_branch_whose_condition_data_decide_is_bound_by_that_tensor(save):
+    """The second branch has twice the outputs."""
+    graphs = [
+        helper.make_graph([node("MatMul", f"x {name}", f"o{name}")], name, [], [value(f"o{name}", 1, size)])
+        for name, size in (("then", 6), ("else", 12))
+    ]
+    nodes = [
+        node("ReduceMax", "x", "most", keepdims=0),
+        node("Cast", "most", "flag", to=TensorProto.BOOL),
+        helper.make_node("If", ["flag"], ["y"], "if", then_branch=graphs[0], else_branch=graphs[1]),
+    ]
+    file = save(nodes, [value("x", 1, 8)], [weight("then", 8, 6), weight("else", 8, 12)])
+    assert [entry.K for entry in layers(imported(file, flag=0)).values()] == [12]
+
+
+def test_scan_with_a_batch_runs_its_body_for_each_step_of_each_sequence(save):
+    """Scan of operator set 8: 3 sequences of 5 steps, a product of 8 x 8 each; what is behind it has its shape."""
+    body = helper.make_graph(
+        [node("MatMul", "state w", "rec"), node("Add", "rec part", "done"), node("Identity", "done", "out")],
+        "body",
+        [value("state", 8), value("part", 8)],
+        [value("done", 8), value("out", 8)],
+    )
+    scan = helper.make_node("Scan", ["", "first", "x"], ["last", "all"], "scan", body=body, num_scan_inputs=1)
+    nodes = [scan, node("MatMul", "all v", "fc")]
+    file = save(nodes, [value("first", 3, 8), value("x", 3, 5, 8)], [weight("w", 8, 8), weight("v", 8, 2)], opset=8)
+    assert {entry.name: entry.count * entry.workload.macs for entry in imported(file).layers} == {
+        "rec": 15 * 64,
+        "fc": 15 * 8 * 2,
+    }
