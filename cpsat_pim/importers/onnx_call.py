@@ -12,6 +12,9 @@ from cpsat_pim.importers.products import Shape, Unmappable
 #: The domain of the operators that onnxruntime adds to ONNX's own.
 VENDOR = "com.microsoft."
 
+#: The domain of its operators on channels in blocks, in files optimised for one kind of processor.
+BLOCKED = f"{VENDOR}nchwc."
+
 
 def domain_of(owner: onnx.NodeProto | onnx.OperatorSetIdProto) -> str:
     """Return the domain of an operator or operator set; ONNX's own has two names."""

@@ -16,7 +16,7 @@ from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.onnx_call import kind_of
 from cpsat_pim.importers.onnx_control import CONTROL, deciding
 from cpsat_pim.importers.onnx_functions import body_of
-from cpsat_pim.importers.onnx_operators import JOINING, PASSING, SUMS, WITHOUT_DATA
+from cpsat_pim.importers.onnx_operators import JOINING, PASSING, REASONS, SUMS, WITHOUT_DATA
 from cpsat_pim.importers.onnx_order import result_maps
 from cpsat_pim.importers.onnx_pooling import pass_on
 from cpsat_pim.importers.onnx_product import Product
@@ -220,7 +220,7 @@ class _Trace:
 
     def _product(self, kind: str, node: onnx.NodeProto, read: list[Parts]) -> Parts:
         """Add a product, including its bias or mask; skip it if it is not a layer."""
-        build, macs = PRODUCTS.get(kind), None
+        build, macs, why = PRODUCTS.get(kind), None, REASONS.get(kind)
         try:
             if kind in SUMS:
                 added = product_sum(Product(self.tensors, node))
@@ -229,6 +229,7 @@ class _Trace:
                 return build(Product(self.tensors, node))
         except Unmappable as reason:
             kind, macs = self._refused(kind, reason), reason.macs
+        kind = f"{kind} ({why})" if why else kind
         return self._builder.skip(kind, node_name(node), *read, macs=macs)
 
 

@@ -1,6 +1,6 @@
 """Operators of ONNX files that are no products: some have results without data, the others only propagate."""
 
-from cpsat_pim.importers.onnx_call import VENDOR
+from cpsat_pim.importers.onnx_call import BLOCKED, VENDOR
 from cpsat_pim.importers.onnx_shapes import SHAPE_READERS
 
 #: Operators whose result does not depend on the network's input data.
@@ -51,6 +51,17 @@ RelativePositionBias RemovePadding RestorePadding RotaryEmbedding ScaledSiLU Ski
 SkipSimplifiedLayerNormalization SwiGLU Tokenizer TorchEmbedding Trilu UnfoldTensor Unique VarlenNGramHashMapping
 """
 
+_BLOCKED = "AveragePool GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample"
+
+_COMPILED = "compiled for an accelerator, the file does not tell what it computes"
+_SEARCH = "a search that runs whole models, import its encoder and decoder as files of their own"
+
+#: Why operators cannot be mapped whatever their inputs are.
+REASONS = {
+    **{VENDOR + kind: _COMPILED for kind in ("EPContext", "Snpe")},
+    **{VENDOR + kind: _SEARCH for kind in ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch")},
+}
+
 #: Operators that compute each element of their result from one element of each operand.
 ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 
@@ -59,6 +70,7 @@ PASSING = frozenset(
     [
         *" ".join((_ELEMENTWISE, _MOVING, _REDUCING, _STRINGS, _NORMALISING)).split(),
         *(VENDOR + kind for kind in _VENDOR.split()),
+        *(BLOCKED + kind for kind in _BLOCKED.split()),
     ]
 )
 

@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from cpsat_pim.importers.builder import Operand
 from cpsat_pim.importers.onnx_attention import FORMS, attended, check_heads
-from cpsat_pim.importers.onnx_call import VENDOR, Call, kind_of
+from cpsat_pim.importers.onnx_call import BLOCKED, VENDOR, Call, kind_of
 from cpsat_pim.importers.onnx_fourier import short_time, transform
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
 from cpsat_pim.importers.onnx_partial_attention import PARTIAL
@@ -35,6 +35,8 @@ def _convolution(product: Product, left: int = 0, right: int = 1) -> Parts:
     ones = [1] * (len(weight.shape) - 2)
     stride, dilation = call.given.get("strides", ones), call.given.get("dilations", ones)
     groups = call.given.get("group", 1)
+    if call.kind.startswith(BLOCKED):  # data and weights may differ in what fills the last block
+        data = Operand((data.shape[0], weight.shape[1] * groups, *data.shape[2:]), data.parts)
     if "ConvTranspose" in call.kind:
         padding = _transposed_padding(data.shape, weight.shape, out, stride, dilation, _with_pads(call))
         build: Callable[..., Parts] = partial(builder.transposed_convolution, padding=padding)
@@ -109,6 +111,9 @@ _BITS = {
     if hasattr(TensorProto, name)
 }
 
+#: Types of elements that are as wide as a byte, so that none share one.
+_OF_A_BYTE = frozenset(number for name, number in TensorProto.DataType.items() if name.startswith("FLOAT8"))
+
 #: Operators that leave the elements of a weight as they are, apart from their order and type.
 _REORDERING = ("Cast", "Identity", "Reshape", "Transpose", "DequantizeLinear")
 
@@ -170,11 +175,13 @@ def _experts(product: Product, weights: tuple[int, int, int] = (2, 4, 6), defaul
 
     Args:
         weights: where the weights of fc1, fc2 and fc3 are among the inputs, those of all experts in one tensor.
-        default_bits: the width of a weight if the node does not give it; narrower ones than 8 share bytes.
+        default_bits: the width of a weight if the node does not give it; narrower ones than 8 share bytes, others have
+            a type of their own.
     """
     builder, call = product.tensors.builder, product.call
     *batch, hidden = call.shape(0)
-    bits = int(call.given.get("expert_weight_bits", default_bits))
+    own_bits = 8 if call.elements[weights[0]] in _OF_A_BYTE else None
+    bits = own_bits or int(call.given.get("expert_weight_bits", default_bits))
     first, last, gate = weights
     experts = call.shape(first)[0]
     sizes = {i: math.prod(call.shape(i)[1:]) * 8 // bits // hidden for i in weights if call.optional(i)}
@@ -327,5 +334,6 @@ PRODUCTS: dict[str, Build] = {
     **dict.fromkeys(FORMS, _attention),
     "DFT": transform,
     "STFT": short_time,
+    f"{BLOCKED}Conv": _convolution,
     **{VENDOR + kind: build for kind, build in (_VENDOR | VENDOR_PRODUCTS | PARTIAL).items()},
 }

@@ -98,7 +98,7 @@ def convolution_weight(call: Call, index: int) -> Shape:
     return shape if shape[1] == channels and kernel != shape[1:-1] else channels_first(shape)
 
 
-def _spatial(operator: str, *positions: int) -> Callable[[Call], Shapes]:
+def spatial(operator: str, *positions: int) -> Callable[[Call], Shapes]:
     """Return the rule of a convolution or pooling whose data may have their channels last."""
 
     def shapes(call: Call) -> Shapes:
@@ -152,7 +152,9 @@ def _causal(call: Call) -> Shapes:
     """A result as large as the input, and the positions that the next one's first windows reach back to."""
     shape, kernel = call.shape(0), call.shape(1)
     back = (kernel[-1] - 1) * int(call.given.get("dilation", 1))
-    return [shape, (shape[0], back, *shape[2:]) if call.given.get("channels_last") else (*shape[:-1], back)]
+    state = (shape[0], back, *shape[2:]) if call.given.get("channels_last") else (*shape[:-1], back)
+    slots = int(call.given.get("state_window", 0))
+    return [shape, (slots, *state) if slots else state]
 
 
 def _embedded(call: Call) -> Shapes:
@@ -177,7 +179,8 @@ def _joined(call: Call) -> Shapes:
     return [standard("Concat", [call.shape(index) for index in range(2, len(call.inputs), 3)], dict(call.given))]
 
 
-def _pooled(call: Call) -> Shapes:
+def pooled(call: Call) -> Shapes:
+    """One element for each sample and channel."""
     shape = call.shape(0)
     if is_channels_last(call):
         return [(shape[0], *(1,) * (len(shape) - 2), shape[-1])]
@@ -269,12 +272,12 @@ _VENDOR: dict[str, Rule] = {
     "SwiGLU": Rule(lambda call: [call.shape(0)] if call.optional(1) else _halved(call)),
     "LinearAttentionGate": Rule(lambda call: [call.shape(0)] * 2),
     "BiasSplitGelu": Rule(_halved),
-    **dict.fromkeys(("FusedConv", "NhwcConv", "NhwcFusedConv"), Rule(_spatial("Conv", 0, 1))),
-    "QLinearConv": Rule(_spatial("Conv", 0, 3), like=(7,)),
-    "NhwcMaxPool": Rule(_spatial("MaxPool", 0)),
-    "MaxpoolWithMask": Rule(_spatial("MaxPool", 0)),
-    "QLinearAveragePool": Rule(_spatial("AveragePool", 0)),
-    "QLinearGlobalAveragePool": Rule(_pooled),
+    **dict.fromkeys(("FusedConv", "NhwcConv", "NhwcFusedConv"), Rule(spatial("Conv", 0, 1))),
+    "QLinearConv": Rule(spatial("Conv", 0, 3), like=(7,)),
+    "NhwcMaxPool": Rule(spatial("MaxPool", 0)),
+    "MaxpoolWithMask": Rule(spatial("MaxPool", 0)),
+    "QLinearAveragePool": Rule(spatial("AveragePool", 0)),
+    "QLinearGlobalAveragePool": Rule(pooled),
     **dict.fromkeys(("FusedGemm", "GemmFastGelu", "GemmFloat8", "FusedMatMulActivation"), Rule(_product(0, 1))),
     **dict.fromkeys(("FusedMatMul", "TransposeMatMul"), Rule(_product(0, 1))),
     **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulInteger16", "SparseToDenseMatMul"), Rule(_product(0, 1))),
@@ -316,10 +319,10 @@ _STANDARD: dict[str, Rule] = {
         lambda call: [standard("Concat", [call.shape(i) for i in range(len(call.inputs))], {"axis": 1, **call.given})]
     ),
     "Gemm": Rule(_product(0, 1)),
-    "GlobalLpPool": Rule(_pooled),
+    "GlobalLpPool": Rule(pooled),
     **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), Rule(_as("Add", 0, 1), like=(), elements=TensorProto.BOOL)),
     "GRU": Rule(_recurrent),
-    "LpPool": Rule(_spatial("LpPool", 0)),
+    "LpPool": Rule(spatial("LpPool", 0)),
     "Pad": Rule(_padded),
     "Reshape": Rule(_reshaped),
     "Split": Rule(_divided),

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from onnx import TensorProto
 
-from cpsat_pim.importers.onnx_call import VENDOR, Call
+from cpsat_pim.importers.onnx_call import BLOCKED, VENDOR, Call
 from cpsat_pim.importers.onnx_partial_sizes import ordered_shapes, paged_shapes, sparse_shapes
-from cpsat_pim.importers.onnx_rules import Rule, Shapes, standard
+from cpsat_pim.importers.onnx_rules import Rule, Shapes, channels_first, channels_last, pooled, spatial, standard
 from cpsat_pim.importers.products import Shape
 
 # --- Fourier transforms: real elements along the last axis, half of their transform -----------------------------------
@@ -99,6 +99,23 @@ def _counted(call: Call) -> Shapes:
     return [(max(0, math.ceil((limit.item() - start.item()) / by.item())),)]
 
 
+def _into_blocks(call: Call) -> Shapes:
+    shape = call.shape(0)
+    return [channels_first(shape) if call.given.get("channels_last") else shape]
+
+
+def _out_of_blocks(call: Call) -> Shapes:
+    """As many channels as an attribute says, without what filled the last block."""
+    shape = call.shape(0)
+    out = (shape[0], int(call.given.get("channels", shape[1])), *shape[2:])
+    return [channels_last(out) if call.given.get("channels_last") else out]
+
+
+def _scaled(call: Call) -> Shapes:
+    """Each axis is as many times as large as an attribute says."""
+    return [tuple(size * int(times) for size, times in zip(call.shape(0), call.given["scales"], strict=True))]
+
+
 def _same(call: Call) -> Shapes:
     return [call.shape(0)] * 2
 
@@ -131,5 +148,18 @@ _RULES: dict[str, Rule] = {
     "IsAllFinite": Rule(_none, like=(), elements=TensorProto.BOOL),
 }
 
+#: Operators on channels in blocks, whose numbers of channels include what fills the last block.
+_BLOCKED: dict[str, Rule] = {
+    "Conv": Rule(spatial("Conv", 0, 1)),
+    **{kind: Rule(spatial(kind, 0)) for kind in ("MaxPool", "AveragePool")},
+    **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), Rule(pooled)),
+    "Upsample": Rule(_scaled),
+    "ReorderInput": Rule(_into_blocks),
+    "ReorderOutput": Rule(_out_of_blocks),
+}
+
 #: The rules by kind of operator.
-VENDOR_RULES = {VENDOR + kind: rule for kind, rule in _RULES.items()}
+VENDOR_RULES = {
+    **{VENDOR + kind: rule for kind, rule in _RULES.items()},
+    **{BLOCKED + kind: rule for kind, rule in _BLOCKED.items()},
+}

@@ -78,3 +78,19 @@ def complaint(file: str, **bind: int) -> str:
     assert prefix == file
     assert "\n" not in message
     return message
+
+
+def vendor(kind, read, name, **attributes):
+    """An operator of onnxruntime; `-` is an input that is left out."""
+    names = ["" if name == "-" else name for name in read.split()]
+    return helper.make_node(kind, names, [name], name, domain=attributes.pop("domain", "com.microsoft"), **attributes)
+
+
+def number(name, own):
+    """A constant of one element without an axis."""
+    return helper.make_tensor(name, TensorProto.INT64, [], [own])
+
+
+def counted(network):
+    """Multiply-accumulates of all trips by layer."""
+    return {entry.name: entry.count * entry.workload.macs for entry in network.layers}
