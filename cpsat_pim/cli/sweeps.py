@@ -283,8 +283,10 @@ def _write_report(rows: "list[Row]", to: str) -> None:
     from cpsat_pim.base.files import write_text
     from cpsat_pim.report.figures import write_pdf, write_svgs
     from cpsat_pim.study.sweep.charts import sweep_charts
-    from cpsat_pim.study.sweep.page import render_sweep
+    from cpsat_pim.study.sweep.page import clock_note, render_sweep
 
+    if text := clock_note(rows):
+        note(f"warning: {text}")
     if to.endswith((".html", ".htm")):
         write_text(render_sweep(rows), to)
     elif to.endswith(".pdf"):

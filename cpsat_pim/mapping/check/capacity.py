@@ -43,7 +43,8 @@ class CapacityRules(Mapped):
         for side, value, sizes in zip("hw", (self.mapping.block_h, self.mapping.block_w), self._sides(), strict=True):
             at = self.level_name(Level.ROW_BUFFER)
             if self._is_row_aligned(Tensor.I) and value not in sizes:
-                yield f"{at}: block_{side} of I must be one of {', '.join(map(str, sizes))} (got {value})"
+                allowed = f"one of {', '.join(map(str, sizes))}" if len(sizes) > 1 else str(*sizes)
+                yield f"{at}: block_{side} of I must be {allowed} (got {value})"
             if not self._is_row_aligned(Tensor.I) and value != 0:
                 yield f"{at}: stores no I, so block_{side} must be 0 (got {value})"
 

@@ -22,10 +22,19 @@ _MOST_SERIES = len(SERIES)
 
 def sweep_charts(rows: Sequence[Row]) -> list[Chart]:
     """Return the charts of the networks' rows (`export.network_rows`), for each plan: latency and energy as bars for
-    each objective, relative to the least as a heat map, and latency against energy for each network.
+    each objective, relative to the least as a heat map, and latency against energy for each network. Latencies are left
+    out where only some machines have a clock (`clockless`).
     """
     plans = dict.fromkeys(row["plan"] for row in rows)
     return [chart for plan in plans for chart in _of_plan(plan, [row for row in rows if row["plan"] == plan])]
+
+
+def clockless(rows: Sequence[Row]) -> list[str]:
+    """Return the machines without a clock if others of the rows have one: their cycles cannot be compared with times,
+    nor with cycles of an unknown length.
+    """
+    without = dict.fromkeys(row["arch"] for row in rows if not row["clock_hz"])
+    return list(without) if any(row["clock_hz"] for row in rows) else []
 
 
 def setting_text(row: Row) -> str:
@@ -47,10 +56,10 @@ def _is_in_name(text: str, arch: str) -> bool:
 
 
 def _of_plan(plan: str, rows: Sequence[Row]) -> Iterator[Chart]:
-    is_timed = all(row["clock_hz"] for row in rows)
+    unit_is_common, is_timed = not clockless(rows), all(row["clock_hz"] for row in rows)
     for objective in dict.fromkeys(row["objective"] for row in rows):
         own = [row for row in rows if row["objective"] == objective]
-        for figure, of, unit_of in _figures(is_timed):
+        for figure, of, unit_of in list(_figures(is_timed))[0 if unit_is_common else 1 :]:
             values = [of(row) for row in own if of(row) is not None]
             if values:
                 unit, size = unit_of(max(values))
@@ -58,14 +67,12 @@ def _of_plan(plan: str, rows: Sequence[Row]) -> Iterator[Chart]:
                 yield from _bars_and_heat(name, title, own, of, size, f"{figure}, {unit}")
     for network in dict.fromkeys(row["network"] for row in rows):
         own = [row for row in rows if row["network"] == network and row["latency_cycles"] is not None]
-        if len(own) > 1:
+        if len(own) > 1 and unit_is_common:
             yield _front(plan, network, own, is_timed)
 
 
 def _figures(is_timed: bool) -> Iterator[tuple[str, Callable[[Row], Any], Callable[[float], tuple[str, float]]]]:
-    """Yield name, value of a row, and unit of latency and energy. Latencies are seconds only if all machines have a
-    clock.
-    """
+    """Yield name, value of a row, and unit of latency and energy; latencies are seconds if machines have a clock."""
     key = "latency_s" if is_timed else "latency_cycles"
     yield "latency", lambda row: row[key], lambda peak: time_unit(peak, int(is_timed))
     yield "energy", lambda row: row["energy_fj"], energy_unit

@@ -7,7 +7,7 @@ from typing import Any
 from cpsat_pim.report.figures import inline_svg
 from cpsat_pim.report.format import EMPTY, format_energy, format_gap, format_si, format_tops
 from cpsat_pim.report.plain_page import plain_page
-from cpsat_pim.study.sweep.charts import setting_text, sweep_charts
+from cpsat_pim.study.sweep.charts import clockless, setting_text, sweep_charts
 
 Row = dict[str, Any]
 
@@ -46,7 +46,16 @@ def render_sweep(rows: Sequence[Row]) -> str:
     title = ", ".join(dict.fromkeys(str(row["plan"]) for row in rows)) or "nothing"
     charts = [f"<section>{inline_svg(chart)}</section>" for chart in sweep_charts(rows)]
     summary = f"{len(rows)} points; figures of one node of each machine; a MAC is two operations"
+    summary += f"; {note}" if (note := clock_note(rows)) else ""
     return plain_page(title, summary, "\n".join([*charts, _table(rows)]), _STYLE)
+
+
+def clock_note(rows: Sequence[Row]) -> str:
+    """Return why latencies are not drawn, nothing if they are."""
+    plans = dict.fromkeys(row["plan"] for row in rows)
+    missing = [arch for plan in plans for arch in clockless([row for row in rows if row["plan"] == plan])]
+    names = ", ".join(dict.fromkeys(missing))
+    return f"latencies are not compared, as others than {names} have a clock: state theirs" if missing else ""
 
 
 def _table(rows: Sequence[Row]) -> str:

@@ -194,7 +194,7 @@ def test_input_blocks_are_no_larger_than_the_tile() -> None:
     assert violations(layer, mapping) == []
     assert violations(layer, attrs.evolve(mapping, block_h=4, block_w=2)) == [
         "Row: block_h of I must be one of 1, 2 (got 4)",
-        "Row: block_w of I must be one of 1 (got 2)",
+        "Row: block_w of I must be 1 (got 2)",
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from cpsat_pim.cli import main
 from cpsat_pim.report.figures import inline_svg
 from cpsat_pim.study.sweep.charts import setting_text, sweep_charts
-from cpsat_pim.study.sweep.page import render_sweep
+from cpsat_pim.study.sweep.page import clock_note, render_sweep
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -68,12 +68,21 @@ def test_unproven_point_is_drawn_open() -> None:
     assert len(re.findall(r"<use [^>]*fill(?:-opacity: 0|: none); stroke: var\(--", inline_svg(front))) == 1
 
 
-def test_cycles_are_shown_if_a_clock_is_missing() -> None:
-    """Seconds of some machines and cycles of others are not compared."""
-    rows = [row(), row(point=1, arch="clockless", clock_hz=None)]
+def test_cycles_are_shown_if_no_machine_has_a_clock() -> None:
+    """Their lengths may be taken as equal."""
+    rows = [row(clock_hz=None), row(point=1, arch="clockless", clock_hz=None)]
     latency = next(chart for chart in sweep_charts(rows) if chart.name == "p-energy-latency")
     assert latency.axis == "latency, cycles"
     assert [series.values for series in latency.series] == [(1000,), (1000,)]
+
+
+def test_latencies_are_not_compared_if_only_some_machines_have_a_clock() -> None:
+    """Neither seconds with cycles nor cycles of different lengths; energies are, and a sentence names the machine."""
+    rows = [row(), row(point=1, arch="clockless", clock_hz=None)]
+    names = {chart.name for chart in sweep_charts(rows)}
+    assert names == {"p-energy-energy", "p-energy-energy-relative"}
+    assert clock_note(rows) == "latencies are not compared, as others than clockless have a clock: state theirs"
+    assert clock_note(ROWS) == ""
 
 
 def test_setting_names_what_the_machine_s_name_does_not() -> None:
