@@ -65,7 +65,7 @@ def boxes_of_parts(graph: Graph, task: LayerTask, ranges: np.ndarray) -> PartBox
         output=output_boxes(task, ranges),
         input=raw,
         seen_input=seen,
-        second=_weight_boxes(task, ranges) if task.reads_weights else second,
+        second=_weight_boxes(graph, task, ranges) if task.reads_weights else second,
         seen_second=seen_second,
         weight_elements=_weight_elements(task, ranges),
     )
@@ -131,13 +131,25 @@ def _input_boxes(task: LayerTask, reading: Reading, size: tuple[int, int], range
     return _boxes(_blocks(task, ranges, _C, layer.C), reading.spans, rows, cols)
 
 
-def _weight_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
+def _weight_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     """The part of the second tensor that takes the place of W."""
     assert task.reads_weights is not None
     layer, read = task.workload, task.reads_weights.spans
+    width = graph.stacks[task.reads_weights.stack].shape[3]
     rows, inner, bound = (_K, _C, layer.C) if task.weight_rows == "K" else (_C, _K, layer.K)
     first = _first_of(ranges)
-    return _boxes(_Blocks(first, ranges[:, _G], first, 1, ranges[:, inner], bound), read, first, ranges[:, rows])
+    blocks = _Blocks(first, ranges[:, _G], first, 1, ranges[:, inner], bound)
+    return _boxes(blocks, read, *_around(ranges[:, rows], width))
+
+
+def _around(positions: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows and columns of the box around positions that are counted row by row: all columns of several rows."""
+    first, last = positions[:, 0], np.maximum(positions[:, 1] - 1, positions[:, 0])
+    rows = np.stack([first // width, last // width + 1], axis=-1)
+    is_one = rows[:, 1] - rows[:, 0] == 1
+    cols = np.stack([np.where(is_one, first % width, 0), np.where(is_one, last % width + 1, width)], axis=-1)
+    rows[positions[:, 0] >= positions[:, 1]] = 0
+    return rows, cols
 
 
 def _weight_elements(task: LayerTask, ranges: np.ndarray) -> np.ndarray:

@@ -213,12 +213,12 @@ class _Builder:
             yield f"{node.name}: weight_rows: must be K or C ({why})"
 
     def _weight_rows(self, node: NetworkNode) -> list[str]:
-        """The dims that may run along the width of the tensor that is W."""
+        """The dims that may run along the positions of the tensor that is W."""
         layer, (_, _, height, width) = node.workload, self.sizes[node.after[1]]
         channels = self._channels(node.after[1:], node.weight_channels)
         fits = {"K": (layer.G * layer.C, layer.K), "C": (layer.G * layer.K, layer.C)}
         wanted = [node.weight_rows] if node.weight_rows else list(fits)
-        return [dim for dim in wanted if fits[dim] == (channels, width) and height == 1]
+        return [dim for dim in wanted if fits[dim] == (channels, width * height)]
 
     # Results
 

@@ -1,9 +1,9 @@
 """Products whose positions are counted otherwise than those of what they read: samples, rows and columns.
 
-A product of rows with weights (R = S = 1, stride 1) computes each position of its input by itself. A model may count
-positions in any way, such as rows of pixels as samples (a linear layer on channels that lie last) or tokens as samples
-(attention that has the sequence first). A plan counts them as what the layer reads does, so that tensors fit together;
-multiplications, weights and what moves stay the same.
+A product of rows (R = S = 1, stride 1) computes each position of its input by itself. A model may count positions in
+any way, such as rows of pixels as samples (a linear layer on channels that lie last), tokens as samples (attention that
+has the sequence first), or pixels as one row of tokens. A plan counts them as what the layer reads does, so that
+tensors fit together; multiplications, weights and what moves stay the same.
 """
 
 import math
@@ -17,15 +17,18 @@ from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 Positions = tuple[int, int, int]
 
 
-def with_positions(network: Network) -> Network:
-    """Return the network with the positions of products counted as those of what they read."""
+def with_positions(network: Network, keeps_rows: bool = True) -> Network:
+    """Return the network with the positions of products counted as those of what they read.
+
+    `keeps_rows`: but for those that are one row of all positions, as of tokens that may be patches.
+    """
     sizes: dict[str, Positions] = {}
     if network.input is not None:
         sizes[INPUT] = (network.input.N, network.input.H, network.input.W)
     layers = []
     for node in network.layers:
         before = sizes.get(node.after[0]) if node.after else None
-        own = node if before is None else _counted_as(node, before)
+        own = node if before is None else _counted_as(node, before, keeps_rows)
         layers.append(own)
         layer = own.workload
         width, height = own.pool.size if own.pool else (layer.P, layer.Q)
@@ -33,19 +36,19 @@ def with_positions(network: Network) -> Network:
     return evolve(network, layers=layers)
 
 
-def _counted_as(node: NetworkNode, before: Positions) -> NetworkNode:
+def _counted_as(node: NetworkNode, before: Positions, keeps_rows: bool) -> NetworkNode:
     """Return a layer with its positions as they are counted before, or as one row if there are tokens in front."""
     layer, (samples, rows, columns) = node.workload, before
     if node.input_pool is not None:
         return evolve(node, input_pool=_of_all(node.input_pool, rows, columns))
     is_product = layer.R * layer.S == 1 and tuple(layer.stride) == (1, 1) and node.pool is None
     own = (layer.N, layer.Q, layer.P)
-    is_row = own[:2] == (samples, 1) and samples * own[2] == math.prod(before)
-    if not (is_product and node.weights) or node.count > 1 or own == before or is_row:
+    is_kept = keeps_rows and (not node.weights or (own[:2] == (samples, 1) and samples * own[2] == math.prod(before)))
+    if not is_product or node.shared_heads or node.count > 1 or own == before or is_kept:
         return node
     if math.prod(own) == math.prod(before):
         return evolve(node, workload=evolve(layer, N=samples, Q=rows, P=columns))
-    if samples == 1 < layer.N:
+    if node.weights and samples == 1 < layer.N:
         return evolve(node, workload=evolve(layer, N=1, Q=1, P=math.prod(own)))
     return node
 

@@ -30,7 +30,7 @@ def written_out(network: Network) -> Network:
     Raises:
         ValueError: it is not clear which tensor a later run of a block reads.
     """
-    network = _with_tokens(with_positions(network))
+    network = with_positions(_with_tokens(with_positions(network)), keeps_rows=False)
     if all(node.count == 1 for node in network.layers):
         return evolve(network, layers=_with_caches(network.layers))
     layers: list[NetworkNode] = []

@@ -78,8 +78,8 @@ class NetworkNode:
 
     `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
     output. `input_pool`: pooling of its input, as only this layer reads it; `views`: how it sees single tensors of its
-    input, by name, where they are pooled or resized before they are joined. `weight_rows`: the dim along the width of a
-    tensor that is read as W. `shared_heads`: N counts heads of a group that share W, and lie along channels.
+    input, by name, where they are pooled or resized before they are joined. `weight_rows`: the dim along the positions
+    of a tensor that is read as W. `shared_heads`: N counts heads of a group that share W, and lie along channels.
     `channels`: those that it takes of what it reads, side by side, in the order of its own; absent: all.
     `weight_channels`: those of the tensor that is read as W. `bytes`: its own widths by tensor, which the network's (or
     the machine's) do not replace.

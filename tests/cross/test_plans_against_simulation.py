@@ -94,6 +94,13 @@ NETWORKS = {
         layer("d", ["b", "c"], P=5, C=2, K=5, G=2, weights=False),
         layer("e", ["d"], P=1, C=10, K=3),
     ),
+    "pixels": widths(  # keys and values of 2 x 3 pixels are read row by row
+        layer("q", ["input"], P=4, Q=4, C=2, K=4, pad=(0, 0)),
+        layer("kv", ["input"], P=3, Q=2, C=2, K=8, R=2, S=3),
+        layer("a", ["q", "kv"], P=4, Q=4, C=2, K=6, G=2, weights=False, weight_channels=[(0, 4)]),
+        layer("b", ["a", "kv"], P=4, Q=4, C=6, K=2, G=2, weights=False, weight_channels=[(4, 8)]),
+        layer("c", ["b", "q"], P=4, Q=4, C=4, K=3, join="add"),
+    ),
     "shared": widths(  # three query heads for each of two keys and values, which lie in one product
         layer("q", ["input"], P=5, C=2, K=13),
         layer("kv", ["input"], P=5, C=2, K=8, psum_bytes=4),

@@ -8,11 +8,11 @@ from cpsat_pim.workload.joins import InputSize, Pool
 from cpsat_pim.workload.network import Network, NetworkNode
 
 
-def node(name, after, **fields):
+def node(name, *after, **fields):
     """A layer; keys that are no bounds are the network's."""
-    keys = ("join", "input_pool", "weights")
+    keys = ("join", "input_pool", "weights", "weight_channels")
     own = {key: fields.pop(key) for key in keys if key in fields}
-    return NetworkNode(name=name, after=[after], workload=ConvWorkload(name=name, **fields), **own)
+    return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
 
 
 def positions(network):
@@ -61,3 +61,30 @@ def test_tokens_that_are_counted_as_samples_are_a_row_with_those_in_front():
     assert graph.task("patch").pad == (1, 0)
     assert graph.stacks["input"].shape == (1, 12, 1, 4)
     assert graph.stacks["patch"].shape == (1, 8, 1, 5)
+
+
+def test_pixels_as_tokens_are_counted_as_pixels():
+    """Queries of 4 x 6 pixels, keys and values of 2 x 3 of them: all products have the positions of what they read, and
+    so fit into the residual sum.
+    """
+    network = Network(
+        name="n",
+        input=InputSize(C=2, H=4, W=6),
+        layers=[
+            node("stem", "input", R=3, S=3, P=6, Q=4, C=2, K=4),
+            node("q", "stem", P=24, C=4, K=4),
+            node("fewer", "stem", R=2, S=2, P=3, Q=2, C=4, K=4, stride=(2, 2)),
+            node("kv", "fewer", P=6, C=4, K=8),
+            node("scores", "q", "kv", P=24, C=4, K=6, weights=False, weight_channels=[(0, 4)]),
+            node("context", "scores", "kv", P=24, C=6, K=4, weights=False, weight_channels=[(4, 8)]),
+            node("out", "context", P=24, C=4, K=4),
+            node("next", "out", "stem", P=24, C=4, K=5, join="add"),
+        ],
+    )
+    found = written_out(network)
+    few = ("fewer", "kv")
+    assert positions(found) == {one.name: (1, 2, 3) if one.name in few else (1, 4, 6) for one in network.layers}
+    assert found.total_macs == network.total_macs
+    graph = build_graph(found)
+    assert graph.task("scores").weight_rows == "K"
+    assert graph.task("context").weight_rows == "C"

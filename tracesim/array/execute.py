@@ -109,7 +109,7 @@ def _pulled_weights(case: Case, number: int, store: Store) -> dict[int, Ints]:
     channels = reader_channels(reading, groups * (inputs if along_k else outputs))
     boxes = {}
     for place in step_places(case, number):
-        whole = store.values[place.node][0, channels, 0]
+        whole = store.values[place.node][0, channels]
         shaped = whole.reshape(groups, inputs, outputs) if along_k else whole.reshape(groups, outputs, inputs)
         by_k = shaped.transpose(0, 2, 1) if along_k else shaped
         boxes[place.node] = _weight_box(case, number, place, by_k[..., None, None])

@@ -67,9 +67,16 @@ def weight_area(network: Network, number: int, layer: Layer, part: Part) -> Area
     if reading is None or any(low >= high for low, high in (part.k, part.c, part.g)):
         return NOWHERE
     dim, channel = (C, part.c) if layer.weight_dim == K else (K, part.k)
-    along = part.k if layer.weight_dim == K else part.c
     channels = _in_stack(reading, _grouped(part.g, channel, int(layer.bounds[dim])))
-    return area((0, 1), channels, (0, 1), along)
+    rows, columns = _around(part.k if layer.weight_dim == K else part.c, network.stack_shapes[reading.stack][3])
+    return area((0, 1), channels, rows, columns)
+
+
+def _around(positions: Range, width: int) -> tuple[Range, Range]:
+    """Return the rows and columns of the box around positions that are counted row by row."""
+    places = [divmod(at, width) for at in range(*positions)]
+    rows, columns = zip(*places, strict=True)
+    return (min(rows), max(rows) + 1), (min(columns), max(columns) + 1)
 
 
 def weight_elements(layer: Layer, part: Part) -> int:

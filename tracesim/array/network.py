@@ -278,9 +278,9 @@ def _check_weights(plan: Plan, network: Network, number: int) -> None:
     b = layer.bounds.tolist()
     rows, other = (C, K) if layer.weight_dim == K else (K, C)
     n, _, height, width = network.shapes[reading.tensors[0]]
-    have = n, sum(count for _, count in reading.spans), height, width
-    if have != (1, b[G] * b[rows], 1, b[other]) or network.widths[reading.stack] != layer.width_bytes[1]:
-        raise ValueError(f"layer {number}: reads W of shape {have}, must be {(1, b[G] * b[rows], 1, b[other])}")
+    have = n, sum(count for _, count in reading.spans), height * width
+    if have != (1, b[G] * b[rows], b[other]) or network.widths[reading.stack] != layer.width_bytes[1]:
+        raise ValueError(f"layer {number}: reads W of shape {have}, must be {(1, b[G] * b[rows], b[other])}")
 
 
 def viewed_size(network: Network, reading: Reading) -> tuple[int, int]:

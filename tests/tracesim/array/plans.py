@@ -182,6 +182,21 @@ def attention(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     ]
 
 
+def pixels(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """Attention over pixels: keys and values of some rows and columns are read as W, row by row."""
+    width, height, wide, high = (draw(st.integers(1, 3)) for _ in range(4))
+    tokens, queries = wide * high, {"P": width, "Q": height}
+    reach = {"R": width - wide + 1, "S": height - high + 1} if width >= wide and height >= high else {}
+    keys = {"P": wide, "Q": high, **reach} if reach else queries
+    tokens = tokens if reach else width * height
+    return (1, 2, height, width), [
+        layer((0,), **queries, C=2, K=4),
+        layer((0,), **keys, C=2, K=8),
+        layer((1, 2), **queries, C=2, K=tokens, G=2, weight_dim=K, weight_channels=((4, 8),)),
+        layer((3, 2), **queries, C=tokens, K=2, G=2, weight_dim=C, weight_channels=((0, 4),)),
+    ]
+
+
 def shared(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     """Two groups of three query heads, each group with keys and values that its heads share; some layers split them."""
     tokens = draw(st.integers(2, 3))
@@ -212,7 +227,7 @@ def fused(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
 # -- plans --------------------------------------------------------------------------------------------------------
 
 SIZES = ((1, 1), (1, 2), (2, 2), (3, 2), (2, 4))
-NETWORKS = (single, pooled, residual, gated, concatenated, viewed, attention, shared, fused)
+NETWORKS = (single, pooled, residual, gated, concatenated, viewed, attention, pixels, shared, fused)
 
 
 @st.composite

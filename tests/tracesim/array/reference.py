@@ -39,11 +39,11 @@ def take(tensor: np.ndarray, channels: tuple[tuple[int, int], ...] | None) -> np
 
 
 def as_weights(layer: Layer, tensor: np.ndarray) -> np.ndarray:
-    """Return [G, K, C, 1, 1] of a tensor [1, G * C, 1, K] or [1, G * K, 1, C]."""
+    """Return [G, K, C, 1, 1] of a tensor [1, G * C, H, W] of K positions, or [1, G * K, H, W] of C."""
     _, _, _, _, c, k, _, g = layer.bounds.tolist()
     if layer.weight_dim == K:
-        return tensor[0, :, 0].reshape(g, c, k).swapaxes(1, 2)[..., None, None]
-    return tensor[0, :, 0].reshape(g, k, c)[..., None, None]
+        return tensor[0].reshape(g, c, k).swapaxes(1, 2)[..., None, None]
+    return tensor[0].reshape(g, k, c)[..., None, None]
 
 
 def convolve(layer: Layer, read: np.ndarray, weights: np.ndarray) -> np.ndarray:
