@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
+from cpsat_pim.importers.added import Added
 from cpsat_pim.importers.origin import Pair, Parts, Source
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import ADD, CONCAT, Pool, View
@@ -61,15 +62,19 @@ def kept_sums(layers: Sequence[NetworkNode]) -> list[NetworkNode]:
 Reads = frozenset[Source]
 
 
-def pool_outputs(layers: Sequence[NetworkNode], reads: Mapping[str, Reads]) -> list[NetworkNode]:
+def pool_outputs(layers: Sequence[NetworkNode], reads: Mapping[str, Reads], added: Added) -> list[NetworkNode]:
     """Let layers whose readers all read them pooled alike pool their outputs themselves, so that less is moved, and
     sums and concatenations may have operands of which only some are pooled.
 
     A sum is pooled by its readers, as pooling and adding are not interchangeable. `reads`: by layer; of a layer that is
-    not there, all that it comes after is pooled as its input.
+    not there, all that it comes after is pooled as its input. `added`: what is added to outputs, which are not pooled
+    then, and neither is what is added.
     """
     sources = {layer.name: reads.get(layer.name) or _all_alike(layer) for layer in layers}
     pools = _common_pools(layers, sources)
+    for name, found in added.items():
+        for unpooled in {name, *(one.layer for one in found if one)} if found != {None} else ():
+            pools.pop(unpooled, None)
     while wrong := {name for layer in layers for name in _wrongly_pooled(layer, sources[layer.name], pools)}:
         for name in wrong:
             del pools[name]

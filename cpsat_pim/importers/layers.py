@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from attrs import evolve
 
+from cpsat_pim.importers.added import of_sources, sum_with_resized, sums_of, with_added
 from cpsat_pim.importers.between import Reads, kept_sums, pool_outputs, stated_between
 from cpsat_pim.importers.origin import Pair, Part, Parts, Source, each_source
 from cpsat_pim.importers.progress import Progress, SkippedOperator
@@ -40,6 +41,7 @@ class Layers:
         self._depth = {INPUT: 0}
         self._inputs: set[InputSize] = set()
         self._reads: dict[str, Reads] = {}
+        self._added: dict[str, set[Source | None]] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -55,7 +57,8 @@ class Layers:
         if self.is_empty:
             raise ValueError("holds no convolution or matrix product")
         size = next(iter(self._inputs)) if len(self._inputs) == 1 else None
-        layers = pool_outputs(kept_sums(self._layers), self._reads)
+        layers = pool_outputs(kept_sums(self._layers), self._reads, self._added)
+        layers = with_added(layers, self._reads, self._added)
         return Network(name=name, layers=layers, input=size, has_widths=False)
 
     # Operators that are no products
@@ -67,10 +70,32 @@ class Layers:
         different = [*dict.fromkeys(parts for parts in operands if parts)]
         if len(different) <= 1:
             return different[0] if different else ()
+        if (total := sum_with_resized(different)) is not None and self._is_large(total.adds):
+            return self._adding(total)
         ends = [self._end(part) for parts in different for part in parts]
         before = frozenset().union(*(self._before[end.layer] for end in ends))
         summed = (source for parts in different for part in parts for source in part)
         return (_unique(source for source in summed if source in ends or source.layer not in before),)
+
+    def _is_large(self, source: Source | None) -> bool:
+        """Return whether what is resized has more than one position; one is spread over a sum."""
+        shape = None if source is None else self._shape_of(source.layer)
+        size = source.pool.size if source and source.pool else (shape.P, shape.Q) if shape else (1, 1)
+        return math.prod(size) > 1
+
+    def _adding(self, total: Source) -> Parts:
+        """Note that a layer adds something to its output, which comes before it from now on."""
+        self._note_added([total])
+        for source in sums_of([total]):
+            if source.adds is not None:
+                self._before[source.layer] |= {source.adds.layer} | self._before[source.adds.layer]
+                self._depth[source.layer] = max(self._depth[source.layer], self._depth[source.adds.layer] + 1)
+        return ((total,),)
+
+    def _note_added(self, sources: Iterable[Source]) -> None:
+        """Note what is added to outputs of layers where these are read."""
+        for name, found in of_sources(sources).items():
+            self._added.setdefault(name, set()).update(found)
 
     def concatenate(self, operands: Iterable[Parts]) -> Parts:
         """Concatenate operands: their parts are side by side."""
@@ -205,6 +230,7 @@ class Layers:
         )
         self._layers.append(node)
         self._reads[name] = frozenset(evolve(source, pad=(0, 0)) for part in data for source in part)
+        self._note_added(source for parts in (data, weight) for part in parts for source in part)
         self._before[name] = frozenset(after).union(*(self._before[other] for other in after))
         self._depth[name] = 1 + max(self._depth[other] for other in after)
         return ((Source(name),),)

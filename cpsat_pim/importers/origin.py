@@ -1,6 +1,6 @@
 """Where the elements of a tensor come from: outputs of layers, which may be pooled, resized and padded on the way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
@@ -16,7 +16,8 @@ class Source:
     """A layer's output, or the network's input: behind `pool` if it is pooled, `resize` if it is then resized, and then
     `pad` zeros (left, top).
 
-    `rest`: what `pool` is behind the first pooling, where there were several.
+    `rest`: what `pool` is behind the first pooling, where there were several. `adds`: what is added to the layer's
+    output before.
     """
 
     layer: str
@@ -25,6 +26,7 @@ class Source:
     first: Pool | None = field()
     rest: Pool | None = None
     resize: Resize | None = None
+    adds: "Source | None" = None
 
     @first.default
     def _whole(self) -> Pool | None:
@@ -39,10 +41,9 @@ class Source:
         if self.resize is not None:
             return evolve(self, resize=None) if self.resize.size == pool.size else self
         if self.pool is None:
-            return Source(self.layer, _behind(None, self.pad, pool))
-        return Source(
-            self.layer, _behind(self.pool, self.pad, pool), first=self.first, rest=_behind(self.rest, self.pad, pool)
-        )
+            return Source(self.layer, _behind(None, self.pad, pool), adds=self.adds)
+        whole, rest = (_behind(one, self.pad, pool) for one in (self.pool, self.rest))
+        return Source(self.layer, whole, first=self.first, rest=rest, adds=self.adds)
 
     def resized(self, resize: Resize) -> "Source":
         """Return the source with other rows and columns; as it is where that is no single step."""
@@ -53,6 +54,11 @@ class Source:
         """Width and height, as they are pooled or resized; None for those of the layer."""
         last = self.resize or self.pool
         return last.size if last else None
+
+    def renamed(self, names: Mapping[str, str]) -> "Source":
+        """Return the source with other names of layers."""
+        adds = None if self.adds is None else self.adds.renamed(names)
+        return evolve(self, layer=names.get(self.layer, self.layer), adds=adds)
 
     def padded(self, front: Pair) -> "Source":
         """Return the source behind more zeros (left, top)."""

@@ -38,10 +38,7 @@ class Progress:
     def rename(self, parts: Iterable[Parts], other: "Progress") -> list[Parts]:
         """Return parts of tensors with the names that the layers have in the other, which is like this one."""
         names = {own.name: layer.name for own, layer in zip(self.layers, other.layers, strict=True)}
-        return [
-            each_source(tensor, lambda source: evolve(source, layer=names.get(source.layer, source.layer)))
-            for tensor in parts
-        ]
+        return [each_source(tensor, lambda source: source.renamed(names)) for tensor in parts]
 
     def _nameless(self) -> list[NetworkNode]:
         """Return the layers, named by their order."""

@@ -8,7 +8,7 @@ from cpsat_pim.planner.tensors import Graph, LayerTask, Stack
 
 def content_of(graph: Graph, task: LayerTask) -> Hashable:
     """Return what the options of a layer depend on; layers may differ in names and in the values of weights only."""
-    readings = tuple(one and (one.spans, one.view) for one in (task.reads, task.beside, task.reads_weights))
+    readings = tuple(one and (one.spans, one.view) for one in (task.reads, task.beside, task.reads_weights, task.adds))
     shapes = tuple((stack.extent, stack.element_bytes) for stack in stacks_of(graph, task))
     added = addition_of(graph, task, task.finishes)
     rest = (task.weight_rows, task.pad, task.pool, task.has_heads, task.offset, added)

@@ -20,7 +20,7 @@ from cpsat_pim.planner.partition import (
 )
 from cpsat_pim.planner.tensors import Graph, LayerTask, Reading
 from cpsat_pim.planner.views import source_ranges
-from cpsat_pim.workload.joins import Pool, Range
+from cpsat_pim.workload.joins import Pool, Range, Resize
 
 _N, _P, _Q, _K, _C, _G = range(6)
 
@@ -108,12 +108,28 @@ def _read_boxes(
     if reading.view is None:
         return _input_boxes(task, reading, (width, height), ranges), None
     seen = _input_boxes(task, reading, reading.view.size, ranges)
+    return _raw_boxes(reading.view, seen, shape), seen
+
+
+def _raw_boxes(view: Pool | Resize, seen: np.ndarray, shape: tuple[int, int, int, int]) -> np.ndarray:
+    """The boxes of a stack that what is seen of it is made of."""
     raw = seen.copy()
     for at, axis, size in ((4, 1, shape[2]), (6, 0, shape[3])):
-        raw[..., at] = source_ranges(reading.view, axis, seen[..., at], size)[0]
-        raw[..., at + 1] = source_ranges(reading.view, axis, seen[..., at + 1] - 1, size)[1]
+        raw[..., at] = source_ranges(view, axis, seen[..., at], size)[0]
+        raw[..., at + 1] = source_ranges(view, axis, seen[..., at + 1] - 1, size)[1]
     raw[volumes(seen) == 0] = 0
-    return raw, seen
+    return raw
+
+
+def added_boxes(graph: Graph, task: LayerTask, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The boxes of a stack that nodes fetch to add them to what they hold of an output, and what they see of them."""
+    reading = task.adds
+    assert reading is not None
+    assert reading.view is not None
+    seen = held.copy()
+    seen[..., 2:4] += reading.spans[0].start - task.offset
+    seen[volumes(held) == 0] = 0
+    return _raw_boxes(reading.view, seen, graph.stacks[reading.stack].shape), seen
 
 
 def output_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:

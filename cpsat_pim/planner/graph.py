@@ -8,7 +8,7 @@ from cpsat_pim.planner.channels import Span, joined, spans_of
 from cpsat_pim.planner.sums import Sum, adds_alike, operands_of, spread_axes, sum_problems
 from cpsat_pim.planner.tensors import Graph, LayerTask, Reading, Stack
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import ADD, Pool, Range, Resize
+from cpsat_pim.workload.joins import ADD, Pool, Range, Resize, View
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 #: Lines of problems that are told at once: most follow from the first.
@@ -130,6 +130,10 @@ class _Builder:
         """Channels of the stack that a tensor belongs to; those that touch as one."""
         return Reading(stack=self.stack_of[name], spans=tuple(joined(spans)), view=view)
 
+    def _added(self, name: str, view: View) -> Reading:
+        """What a layer adds to its output."""
+        return self._reading(name, [Span(0, *self._range(name))], view.change)
+
     def _read_as_weights(self, node: NetworkNode) -> Reading:
         """What a product reads in the place of W."""
         name = node.after[1]
@@ -159,6 +163,7 @@ class _Builder:
             return
         yield from self._view_problems(node)
         yield from self._size_problems(node)
+        yield from self._adding_problems(node)
 
     def _view_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is joined has one size as it is seen, and comes from at most two stacks, one of them of a product."""
@@ -171,6 +176,18 @@ class _Builder:
         count, most = len(self._seen_alike(node)), 2 if node.weights else 1
         if count > most:
             yield f"{node.name}: after: must be tensors of {most} sizes or views at most (got {count})"
+
+    def _adding_problems(self, node: NetworkNode) -> Iterator[str]:
+        """What is added is of the output's size as it is seen, alone, and besides an input of one stack."""
+        if not node.adds:
+            return
+        if len(node.adds) > 1 or node.pool or not node.weights or len(self._seen_alike(node)) > 1:
+            yield f"{node.name}: adds: must be one tensor, of a layer that reads one stack and does not pool its output"
+        for name, view in node.adds.items():
+            samples, channels, *_ = self.sizes[name]
+            seen = (samples, channels, *view.change.size[::-1])
+            if seen != self.sizes[node.name]:
+                yield f"{node.name}: adds: {name} must be seen as {self.sizes[node.name]} (got {seen})"
 
     def _size_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is read has the channels and the size that the layer takes."""
@@ -246,6 +263,7 @@ class _Builder:
             workload=node.workload,
             reads=reads,
             beside=beside[0] if beside else None,
+            adds=next((self._added(name, view) for name, view in (node.adds or {}).items()), None),
             reads_weights=None if node.weights else self._read_as_weights(node),
             weight_rows=None if node.weights else self._weight_rows(node)[0],
             pad=self._pad(node),

@@ -42,9 +42,9 @@ def _measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[H
     stack = stacks[task.reads.stack]
     out = np.zeros((len(reads), max(1, len(reads_weights)), MEASURES), dtype=np.int64)
     tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.extent, ())
-    if task.second is not None and boxes.second is not None:
-        tours_w = step.tours_of(*step.second_exchange)
-        boxes_w = step.of_nodes(boxes.second)[tours_w[:, 0]]
+    if task.second is not None and step.second[0] is not None:
+        tours_w = step.second_tours
+        boxes_w = step.of_nodes(step.second[0])[tours_w[:, 0]]
         homes_w = homes_table(array.cols, stacks[task.second.stack].extent, tuple(reads_weights))
     pull_table(
         step.rates.grid,

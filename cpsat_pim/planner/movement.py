@@ -87,7 +87,7 @@ class _FirstNode:
         ranges, members = self._read_by_first_row(SHARES_INPUT)
         arriving = volumes(boxes_of_parts(self.graph, task, ranges).input).reshape(len(members), -1).sum(axis=1)
         size = _lacking(arriving, members, read) * self.graph.stacks[task.reads.stack].element_bytes
-        if task.second is not None:
+        if task.second is not None and task.adds is None:
             ranges, members = self._read_by_first_row(SHARES_INPUT if task.beside else SHARES_WEIGHTS)
             boxes = boxes_of_parts(self.graph, task, ranges).second
             assert boxes is not None

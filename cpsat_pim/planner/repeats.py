@@ -53,7 +53,7 @@ def block_runs(network: Network) -> dict[str, int]:
 def _runs(network: Network, nodes: Sequence[NetworkNode], count: int) -> Iterator[NetworkNode]:
     """Yield the layers of all runs of a block."""
     own = {node.name for node in nodes}
-    read = list(dict.fromkeys(name for node in nodes for name in node.after if name not in own))
+    read = list(dict.fromkeys(name for node in nodes for name in _read_by(node) if name not in own))
     if len(read) > 1:
         raise ValueError(
             f"{network.name}: {nodes[0].name}: count: runs of a block must read one tensor of other layers"
@@ -73,7 +73,7 @@ def _runs(network: Network, nodes: Sequence[NetworkNode], count: int) -> Iterato
 def _output(network: Network, nodes: Sequence[NetworkNode]) -> str:
     """Return the layer of a block that others read; its last one if nobody does."""
     own = [node.name for node in nodes]
-    read = [name for node in network.layers if node.name not in own for name in node.after if name in own]
+    read = [name for node in network.layers if node.name not in own for name in _read_by(node) if name in own]
     outputs = list(dict.fromkeys(read)) or own[-1:]
     if len(outputs) > 1:
         raise ValueError(
@@ -84,8 +84,13 @@ def _output(network: Network, nodes: Sequence[NetworkNode]) -> str:
 
 def _renamed(node: NetworkNode, names: dict[str, str]) -> NetworkNode:
     """Return a layer that comes after layers of other names."""
-    views = node.views and {names.get(name, name): view for name, view in node.views.items()}
-    return evolve(node, after=[names.get(name, name) for name in node.after], views=views)
+    views, adds = (of and {names.get(name, name): view for name, view in of.items()} for of in (node.views, node.adds))
+    return evolve(node, after=[names.get(name, name) for name in node.after], views=views, adds=adds)
+
+
+def _read_by(node: NetworkNode) -> tuple[str, ...]:
+    """Return the tensors that a layer reads."""
+    return (*node.after, *(node.adds or ()))
 
 
 def _name(name: str, run: int) -> str:

@@ -7,7 +7,7 @@ from attrs import field, frozen
 
 from cpsat_pim.planner.additions import NOTHING, Addition, add_operands
 from cpsat_pim.planner.array import NodeArray
-from cpsat_pim.planner.boxes import PartBoxes, part_boxes, pooled_boxes, volumes
+from cpsat_pim.planner.boxes import PartBoxes, added_boxes, part_boxes, pooled_boxes, volumes
 from cpsat_pim.planner.boxes import output_boxes as boxes_of_output
 from cpsat_pim.planner.home_tables import one_home
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, layout_code, part_size
@@ -72,6 +72,13 @@ class Step:
         """Whether C is split."""
         return self.partition.split("C") > 1
 
+    @cached_property
+    def second(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """The boxes that each node reads besides its input, and what it sees of them, if that is something else."""
+        if self.task.adds is not None:
+            return added_boxes(self.graph, self.task, self.held)
+        return self.boxes.second, self.boxes.seen_second
+
     # Phases
 
     def weights(self) -> PhaseCost:
@@ -87,16 +94,19 @@ class Step:
     def pull(self, home: Home, second_home: Home | None = None) -> PhaseCost:
         """Input boxes, and those of what is read besides, from their homes."""
         work, task = Work(self.array), self.task
-        self._pull(work, (PULL, SHARES_INPUT), self.boxes.input, task.reads.stack, home, self.viewed)
-        if task.second is not None and second_home is not None and self.boxes.second is not None:
-            boxes, stack = self.boxes.second, task.second.stack
-            self._pull(work, self.second_exchange, boxes, stack, second_home, self.viewed_second)
+        tours = self.tours_of(PULL, SHARES_INPUT)
+        self._pull(work, tours, self.boxes.input, task.reads.stack, home, self.viewed)
+        boxes = self.second[0]
+        if task.second is not None and second_home is not None and boxes is not None:
+            self._pull(work, self.second_tours, boxes, task.second.stack, second_home, self.viewed_second)
         return work.cost("pull", self.rates)
 
     @property
-    def second_exchange(self) -> tuple[str, tuple[str, ...]]:
-        """The tours of what is read besides, and the dims in which the members of their sets agree."""
-        return (PULL_W, SHARES_WEIGHTS) if self.task.reads_weights is not None else (PULL, SHARES_INPUT)
+    def second_tours(self) -> np.ndarray:
+        """The tours of what is read besides: of nodes that need the same, each by itself what it adds to its output."""
+        if self.task.adds is not None:
+            return tours_of(self.array, self.partition, LAYER_DIMS)
+        return self.tours_of(*((PULL_W, SHARES_WEIGHTS) if self.task.reads_weights else (PULL, SHARES_INPUT)))
 
     @cached_property
     def viewed(self) -> Viewed:
@@ -107,18 +117,17 @@ class Step:
     def viewed_second(self) -> Viewed:
         """The same of what is read besides."""
         view = self.task.second.view if self.task.second else None
-        return viewed(view, self.boxes.second, self.boxes.seen_second)
+        return viewed(view, *self.second, is_added=self.task.adds is not None)
 
     def _pull(
         self,
         work: Work,
-        exchange: tuple[str, tuple[str, ...]],
+        tours: np.ndarray,
         boxes: np.ndarray,
         stack: str,
         home: Home,
         viewed: Viewed,
     ) -> None:
-        tours = self.tours_of(*exchange)
         width = self.graph.stacks[stack].element_bytes
         pull(
             self.rates.grid,
@@ -223,7 +232,7 @@ class Step:
         else:
             own = (whole - self._stays(stay)) * layer.output_bytes
         width = self.graph.stacks[self.task.reads.stack].element_bytes
-        for seen in (boxes.seen_input, boxes.seen_second):
+        for seen in (boxes.seen_input, self.second[1]):
             if seen is not None:
                 own = own + volumes(seen).sum(axis=-1) * width
         staged: np.ndarray = pulled.received + weights_phase.received + self.of_nodes(own)

@@ -75,7 +75,7 @@ class _SumRules:
             yield from self._spread_problems(one)
         for node in self.nodes:
             yield from self._size_problems(node)
-            for place, name in enumerate(operands_of(node)):
+            for place, name in enumerate((*operands_of(node), *(node.adds or ()))):
                 if (found := self.sums.get(name)) is not None:
                     yield from self._reader_problems(node, found, place)
 
@@ -100,7 +100,7 @@ class _SumRules:
     def _reads(self, node: NetworkNode, name: str) -> bool:
         """Return whether a layer reads a tensor otherwise than as an operand of a sum that lies elsewhere."""
         parts = node.after[:1] if node.join == ADD else node.after
-        return name in parts
+        return name in parts or name in (node.adds or ())
 
     def _reader_problems(self, node: NetworkNode, found: Sum, place: int) -> Iterator[str]:
         before = self.order.get(found.finished_by, -1) >= self.order[node.name]
@@ -116,5 +116,5 @@ class _SumRules:
             name = ahead.pop()
             if name not in seen and name in self.order:
                 seen.add(name)
-                ahead += self.nodes[self.order[name]].after
+                ahead += (*self.nodes[self.order[name]].after, *(self.nodes[self.order[name]].adds or ()))
         return node.join is None and node.name in seen

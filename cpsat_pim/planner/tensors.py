@@ -60,13 +60,15 @@ class Reading:
 class LayerTask:
     """A layer with its tensors: `pad` (left, top), `offset` of its output's channels in the stack that it writes.
 
-    `beside`: what its input has of a second stack. `has_heads`: N counts heads that lie along channels.
+    `beside`: what its input has of a second stack. `adds`: what is added to its output. `has_heads`: N counts heads
+    that lie along channels.
     """
 
     name: str
     workload: ConvWorkload
     reads: Reading
     beside: Reading | None = None
+    adds: Reading | None = None
     reads_weights: Reading | None
     weight_rows: str | None
     pad: tuple[int, int]
@@ -83,8 +85,8 @@ class LayerTask:
 
     @property
     def second(self) -> Reading | None:
-        """What it reads besides `reads`: in the place of W, or of a second stack."""
-        return self.reads_weights or self.beside
+        """What it reads besides `reads`: in the place of W, of a second stack, or to add it to its output."""
+        return self.reads_weights or self.beside or self.adds
 
 
 @frozen(kw_only=True, slots=False)

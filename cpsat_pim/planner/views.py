@@ -9,7 +9,7 @@ from tables.array.push import Viewed
 
 _NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
 #: Of a tensor that is read as it is.
-AS_IT_IS = Viewed(_NO_BOXES, _NO_BOXES, 0, 0)
+AS_IT_IS = Viewed(_NO_BOXES, _NO_BOXES, 0, 0, False)
 
 
 def source_ranges(view: Pool | Resize, axis: int, at: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -27,13 +27,15 @@ def source_ranges(view: Pool | Resize, axis: int, at: np.ndarray, size: int) -> 
     return place // parts, -(-place // parts) + 1
 
 
-def viewed(view: Pool | Resize | None, raw: np.ndarray | None, seen: np.ndarray | None) -> Viewed:
+def viewed(
+    view: Pool | Resize | None, raw: np.ndarray | None, seen: np.ndarray | None, is_added: bool = False
+) -> Viewed:
     """Return boxes int64[nodes, boxes, 8] as the kernels read them, with the additions that a view takes.
 
-    One an element that is pooled, three an element that is blended of four.
+    One an element that is pooled, three an element that is blended of four. `is_added`: to what the node computes.
     """
     if raw is None or seen is None or view is None:
         return AS_IT_IS
     if isinstance(view, Pool):
-        return Viewed(raw, seen, 1, 0)
-    return Viewed(raw, seen, 0, 0 if view.kind == NEAREST else 3)
+        return Viewed(raw, seen, 1, 0, is_added)
+    return Viewed(raw, seen, 0, 0 if view.kind == NEAREST else 3, is_added)

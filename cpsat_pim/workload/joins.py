@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 from attrs import field, frozen
+from attrs.converters import optional
 
 from cpsat_pim.base.reading import Value, record_of
 from cpsat_pim.base.validate import (
@@ -70,6 +71,28 @@ channel_ranges = Rule(
         "minItems": 1,
         "items": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
     },
+)
+
+
+def channels_field() -> Any:
+    """Return the field of channels that are read."""
+    return field(
+        default=None,
+        converter=optional(as_ranges),
+        validator=or_none(channel_ranges),
+        metadata={"kind": Value(channel_ranges)},
+    )
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(isinstance(name, str) and name for name in value)
+
+
+#: Names of layers that are read.
+layer_names = Rule(
+    "must be a list of layer names or [input]",
+    _is_names,
+    {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
 )
 
 

@@ -41,7 +41,6 @@ from cpsat_pim.base.reading import (
     record_of,
 )
 from cpsat_pim.base.validate import (
-    Rule,
     as_pair,
     as_tuple,
     boolean,
@@ -52,7 +51,7 @@ from cpsat_pim.base.validate import (
     positive,
     text,
 )
-from cpsat_pim.workload.joins import JOINS, InputSize, Pool, Range, View, as_ranges, channel_ranges, padding
+from cpsat_pim.workload.joins import JOINS, InputSize, Pool, Range, View, channels_field, layer_names, padding
 from cpsat_pim.workload.layer import ConvWorkload
 from cpsat_pim.workload.parameters import Parameters, Size, sized
 
@@ -62,23 +61,14 @@ PAIRS = ("stride", "dilation")
 BYTES = ("input", "weight", "output", "psum")
 
 
-def _channels() -> Any:
-    """Return the field of channels that are read."""
-    return field(
-        default=None,
-        converter=optional(as_ranges),
-        validator=or_none(channel_ranges),
-        metadata={"kind": Value(channel_ranges)},
-    )
-
-
 @frozen(kw_only=True)
 class NetworkNode:
     """A layer in its network: how often it runs, and what it reads. `weights` is False where W holds activations.
 
     `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
     output. `input_pool`: pooling of its input, as only this layer reads it; `views`: how it sees single tensors of its
-    input, by name, where they are pooled or resized before they are joined. `weight_rows`: the dim along the positions
+    input, by name, where they are pooled or resized before they are joined. `adds`: a tensor that is added to its
+    output, pooled or resized, and how. `weight_rows`: the dim along the positions
     of a tensor that is read as W. `shared_heads`: N counts heads of a group that share W, and lie along channels.
     `channels`: those that it takes of what it reads, side by side, in the order of its own; absent: all.
     `weight_channels`: those of the tensor that is read as W. `bytes`: its own widths by tensor, which the network's (or
@@ -103,12 +93,13 @@ class NetworkNode:
     pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
     input_pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
     views: dict[str, View] | None = field(default=None, metadata={"kind": Table(record_of(View))})
+    adds: dict[str, View] | None = field(default=None, metadata={"kind": Table(record_of(View))})
     weight_rows: str | None = field(
         default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
     )
     shared_heads: bool | None = field(default=None, validator=or_none(boolean), metadata={"kind": Value(boolean)})
-    channels: tuple[Range, ...] | None = _channels()
-    weight_channels: tuple[Range, ...] | None = _channels()
+    channels: tuple[Range, ...] | None = channels_field()
+    weight_channels: tuple[Range, ...] | None = channels_field()
     bytes: dict[str, int | Fraction] = field(factory=dict)
 
     @property
@@ -123,7 +114,18 @@ class NetworkNode:
 
 
 #: Keys of a layer's entry about the tensors around it, without defaults of their own.
-BETWEEN = ("join", "pad", "pool", "input_pool", "views", "shared_heads", "weight_rows", "channels", "weight_channels")
+BETWEEN = (
+    "join",
+    "pad",
+    "pool",
+    "input_pool",
+    "views",
+    "adds",
+    "shared_heads",
+    "weight_rows",
+    "channels",
+    "weight_channels",
+)
 
 
 @frozen(kw_only=True)
@@ -151,7 +153,7 @@ class Network:
             raise ValueError("Network.layers: must have at least one layer (got none)")
         earlier: list[str] = []
         for node in self.layers:
-            for key, problem in _place_problems(node.name, node.after, earlier):
+            for key, problem in _place_problems(node.name, node.after, node.adds or (), earlier):
                 raise ValueError(f"Network.layers: {node.name}: {key}: {problem}")
             earlier.append(node.name)
 
@@ -165,7 +167,9 @@ class Network:
         for name in names:
             if name not in known:
                 raise ValueError(f"{self.name}: no layer is named {name!r}{hint(name, known)}")
-        return evolve(self, layers=[evolve(node, after=(), join=None) for node in self.layers if node.name in names])
+        return evolve(
+            self, layers=[evolve(node, after=(), join=None, adds=None) for node in self.layers if node.name in names]
+        )
 
     @property
     def total_macs(self) -> int:
@@ -219,17 +223,6 @@ def build_layer(file: str, data: Any) -> ConvWorkload:
 # --- Reading a file --------------------------------------------------------------------------------------------------
 
 
-def _is_names(value: Any) -> bool:
-    return isinstance(value, tuple) and bool(value) and all(isinstance(name, str) and name for name in value)
-
-
-_NAMES = Rule(
-    f"must be a list of layer names or [{INPUT}]",
-    _is_names,
-    {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
-)
-
-
 def _size(item: Field) -> Field:
     """Return a field that may also be a formula of parameters."""
     return evolve(item, kind=Size(item.kind))
@@ -244,7 +237,7 @@ _LAYER = Record(
         "count": _size(fields_of(NetworkNode, ("count",))["count"]),
         **fields_of(NetworkNode, ("weights", *BETWEEN)),
         "bytes": Field(kind=_WIDTHS),
-        "after": Field(kind=Value(_NAMES)),
+        "after": Field(kind=Value(layer_names)),
     },
     doc="A layer: bounds, count, stride and dilation that are absent are 1; without `after` it follows the one above.",
 )
@@ -264,7 +257,7 @@ def _layer_mistakes(values: Values) -> Iterator[Mistake]:
             yield from ((f"{at}.{key}", problem) for key, problem in wrong)
             earlier.append(name)
             continue
-        for key, problem in _place_problems(name, layer.get("after", ()), earlier):
+        for key, problem in _place_problems(name, layer.get("after", ()), layer.get("adds") or (), earlier):
             yield f"{at}.{key}", problem
         earlier.append(name)
         try:
@@ -339,12 +332,12 @@ NETWORKS = FileKind(
 )
 
 
-def _place_problems(name: str, after: Iterable[str], earlier: list[str]) -> Iterator[Mistake]:
+def _place_problems(name: str, after: Iterable[str], adds: Iterable[str], earlier: list[str]) -> Iterator[Mistake]:
     """Yield a mistake if a name is not new or is `input`, or if a layer comes after one that does not precede it."""
     if name == INPUT:
         yield "name", f"{INPUT!r} is the network's input"
     if name and name in earlier:
         yield "name", "there is a layer of this name already"
-    for other in after:
+    for key, other in [*(("after", one) for one in after), *(("adds", one) for one in adds)]:
         if other != INPUT and other not in earlier:
-            yield "after", f"no earlier layer is named {other!r}{hint(other, earlier, listed=False)}"
+            yield key, f"no earlier layer is named {other!r}{hint(other, earlier, listed=False)}"

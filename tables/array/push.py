@@ -173,12 +173,14 @@ class Viewed(NamedTuple):
     """Inputs that nodes pool or resize: boxes int64[nodes, boxes, 8] that they read, and that they make of these.
 
     Neither has a node where inputs are taken as they are. `per_raw`, `per_seen`: additions an element of each.
+    `is_added`: what was made is read again and added to what the node computes, one addition more an element.
     """
 
     raw: np.ndarray
     seen: np.ndarray
     per_raw: int
     per_seen: int
+    is_added: bool
 
 
 @njit
@@ -195,6 +197,9 @@ def review(
             if volume(seen) > 0:
                 access(grid, dram, nodes[i], WRITTEN, seen, seen, layout, width)
                 totals[ADDITIONS] += viewed.per_seen * volume(seen)
+                if viewed.is_added:
+                    access(grid, dram, nodes[i], READ, seen, seen, layout, width)
+                    totals[ADDITIONS] += volume(seen)
 
 
 @njit

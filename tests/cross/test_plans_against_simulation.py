@@ -94,6 +94,15 @@ NETWORKS = {
         layer("d", ["b", "c"], P=5, C=2, K=5, G=2, weights=False),
         layer("e", ["d"], P=1, C=10, K=3),
     ),
+    "pyramid": widths(  # maps that others read are added, resized or pooled; one layer finishes a sum besides
+        layer("a", ["input"], P=4, Q=6, C=2, K=3),
+        layer("b", ["a"], P=2, Q=3, C=3, K=4, stride=(2, 2), psum_bytes=4),
+        layer("c", ["a"], P=4, Q=6, C=3, K=4, psum_bytes=4, adds={"b": resized(4, 6, "linear")}),
+        layer("d", ["c"], P=4, Q=6, C=4, K=4, R=3, S=3, adds={"b": resized(4, 6, "nearest")}),
+        layer("e", ["b"], P=2, Q=3, C=4, K=4, adds={"c": HALF}),
+        layer("f", ["c", "d"], P=4, Q=6, C=4, K=2, join="add"),
+        layer("g", ["e"], P=2, Q=3, C=4, K=2),
+    ),
     "pixels": widths(  # keys and values of 2 x 3 pixels are read row by row
         layer("q", ["input"], P=4, Q=4, C=2, K=4, pad=(0, 0)),
         layer("kv", ["input"], P=3, Q=2, C=2, K=8, R=2, S=3),

@@ -422,3 +422,48 @@ def test_padding_of_named_axes_is_the_layers(save):
     constants += [integers("pads", 0, 2, 1, 0), integers("axes", -1, 2)]
     network = imported(save(nodes, [value("x", 1, 2, 9, 9)], constants))
     assert between(network) == {"first": {}, "conv": {"pad": (0, 2)}}
+
+
+def pyramid(save, *more):
+    """Two maps of 8 x 6, 4 x 3 and 2 x 2 channels each; the larger ones are added to what the smaller one becomes."""
+    return imported(
+        save(
+            [
+                node("Conv", "x w1", "large"),
+                node("Conv", "large w2", "small", strides=[2, 2]),
+                node("Conv", "large w2", "lateral"),
+                node("Conv", "small w2", "top"),
+                onnx.helper.make_node("Resize", ["top", "", "scales"], ["up"], "up", **ASYMMETRIC),
+                node("Add", "lateral up", "sum"),
+                node("Conv", "top w2", "coarse"),
+                node("Conv", "sum w2", "fine"),
+                *more,
+            ],
+            [value("x", 1, 2, 8, 6)],
+            [
+                *(weight("w1", 4, 2, 1, 1), weight("w2", 4, 4, 1, 1)),
+                onnx.numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales"),
+            ],
+        )
+    )
+
+
+ASYMMETRIC = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+
+
+def test_map_that_is_resized_and_added_is_added_by_the_other_layer(save):
+    """The lateral layer adds the one of the level above, which comes first then; both are read by others."""
+    network = pyramid(save)
+    names = [layer.name for layer in network.layers]
+    assert names.index("top") < names.index("lateral")
+    assert between(network)["lateral"] == {"adds": {"top": View(resize=Resize(size=(6, 8)))}}
+    assert between(network)["fine"] == between(network)["coarse"] == {}
+    build_graph(network)
+
+
+def test_map_that_is_read_without_what_is_added_to_it_is_refused(save):
+    """A plan has no room for both: the line says which sum."""
+    network = pyramid(save, node("Conv", "lateral w2", "alone"))
+    assert [layer.join for layer in network.layers if layer.name in ("fine", "alone")] == ["add", None]
+    with pytest.raises(ValueError, match=r"fine: after: must have one size .*; no operand of a sum may be resized"):
+        build_graph(network)

@@ -86,7 +86,7 @@ class MadeUpCosts:
 
 def layer(name, after, **fields):
     """A layer of a network."""
-    keys = ("join", "pool", "weights", "input_pool", "views", "shared_heads")
+    keys = ("join", "pool", "weights", "input_pool", "views", "adds", "shared_heads")
     node = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
@@ -116,6 +116,11 @@ NETWORKS = {
         layer("a", ["input"], P=4, C=2, K=2),
         layer("b", ["a"], P=2, C=2, K=3, stride=(2, 1)),
         layer("c", ["a", "b"], P=4, C=5, join="concat", views={"b": View(resize=Resize(size=(4, 1), kind="linear"))}),
+    ],
+    "pyramid": [  # the last layer adds the resized output of one that was read
+        layer("a", ["input"], P=4, C=2, K=2),
+        layer("b", ["a"], P=2, C=2, K=2, stride=(2, 1)),
+        layer("c", ["a"], P=4, C=2, K=2, adds={"b": View(resize=Resize(size=(4, 1), kind="linear"))}),
     ],
     "shared": [  # two heads share the second operand
         layer("a", ["input"], P=4, C=2, K=4),

@@ -8,6 +8,7 @@ from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
 
 FOUR = Resize(size=(4, 1))
+FOURFOLD = View(resize=FOUR)
 
 
 def network(*nodes):
@@ -17,7 +18,7 @@ def network(*nodes):
 
 def node(name, after, **fields):
     """A layer; keys that are no bounds are the network's."""
-    keys = ("join", "pool", "input_pool", "weights", "count", "pad", "weight_rows", "views")
+    keys = ("join", "pool", "input_pool", "weights", "count", "pad", "weight_rows", "views", "adds")
     own = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
 
@@ -130,6 +131,27 @@ def test_heads_of_a_product_lie_along_channels():
         ),
         (
             [node("a", ["input"]), node("b", ["a"]), node("c", ["a"]), node("d", ["a", "c"], join="add")],
+            "n: b: reads a before its sum is finished by c",
+        ),
+        (
+            [node("a", ["input"]), node("b", ["input"], P=4, adds={"a": View(resize=Resize(size=(2, 1)))})],
+            "n: b: adds: a must be seen as (1, 1, 1, 4) (got (1, 1, 1, 2))",
+        ),
+        (
+            [
+                node("a", ["input"]),
+                node("b", ["input"], P=4),
+                node("c", ["a", "b"], P=4, C=2, join="concat", views={"a": FOURFOLD}, adds={"a": FOURFOLD}),
+            ],
+            "n: c: adds: must be one tensor, of a layer that reads one stack and does not pool its output",
+        ),
+        (
+            [
+                node("a", ["input"]),
+                node("b", ["a"], P=4, adds={"a": FOURFOLD}, pad=(3, 0)),
+                node("c", ["input"]),
+                node("d", ["a", "c"], join="add"),
+            ],
             "n: b: reads a before its sum is finished by c",
         ),
     ],

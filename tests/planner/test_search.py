@@ -30,6 +30,7 @@ from tests.planner.test_limits import RefinedCosts
         ("gated", 2, False, True),
         ("concat", 2, False, False),
         ("beside", 2, False, False),
+        ("pyramid", 2, False, False),
         ("shared", 2, False, False),
         ("product", 2, False, False),
     ],

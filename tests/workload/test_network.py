@@ -189,8 +189,8 @@ def test_all_mistakes_of_a_file_are_told_at_once(write):
     assert str(caught.value).splitlines() == [
         "net.yaml:3:16: layers[a].P: must be a positive integer (got 0)",
         "net.yaml:3:19: layers[a].X: unknown key; there are name, R, S, P, Q, C, K, N, G, stride, dilation, count, "
-        "weights, join, pad, pool, input_pool, views, shared_heads, weight_rows, channels, weight_channels, bytes, "
-        "after",
+        "weights, join, pad, pool, input_pool, views, adds, shared_heads, weight_rows, channels, weight_channels, "
+        "bytes, ...",
         "net.yaml:4:20: layers[b].after: no earlier layer is named 'c'",
         "net.yaml:5:28: layers[d].N: must be a positive integer (got many)",
     ]

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tracesim.array.added import node_added
 from tracesim.array.alike import home_content
 from tracesim.array.areas import elements, meet
 from tracesim.array.flows import HOST, OUTPUT, Phase, flows_of
@@ -62,7 +63,7 @@ def weight_bytes(case: Case) -> Ints:
     """Return int64[nodes]: the chunks of all layers' weights, which stay for good."""
     held, known = _nothing(case), dict[Any, Ints]()
     for number, (layer, step) in enumerate(zip(case.plan.layers, case.plan.steps, strict=True)):
-        key = by_value((layer._replace(after=()), step))
+        key = by_value((layer._replace(after=(), added=None), step))
         if key not in known:
             known[key] = _weights_of(case, number)
         held += known[key]
@@ -100,6 +101,9 @@ def staging_bytes(case: Case, number: int, phases: list[Phase]) -> Ints:
         made = node_output(case, number, place)
         at_home = elements(meet(made, stays[place.node])) if place.node in stays and not is_split else 0
         held[place.node] += (elements(made) - at_home) * int(widths[3] if is_split else widths[2])
+    if (added := case.network.added[number]) is not None:
+        for piece in held_pieces(case, number):
+            held[piece.node] += elements(node_added(case, number, added, piece)[0]) * int(widths[2])
     for piece in held_pieces(case, number) if is_split else []:
         at_home = elements(meet(piece.part, stays[piece.node])) if piece.node in stays else 0
         held[piece.node] += (elements(piece.part) - at_home) * int(widths[2])

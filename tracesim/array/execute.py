@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tracesim.array.added import node_added
 from tracesim.array.areas import Area
-from tracesim.array.arithmetic import ExecutionError, convolve_part, mask, reader_channels, view_held, window_sizes
-from tracesim.array.flows import HOST, INPUT, WEIGHT, Flow, Phase, flows_of
+from tracesim.array.arithmetic import convolve_part, mask, reader_channels, view_held, window_sizes
+from tracesim.array.flows import ADDED, HOST, INPUT, WEIGHT, Flow, Phase, flows_of
 from tracesim.array.inputs import Case, build_case, node_inputs, node_output, node_weights, step_places, weight_replicas
 from tracesim.array.needs import Part, member_area, part_of, weight_elements
 from tracesim.array.network import Sum, blocks_of, spot_of, viewed_size
@@ -21,13 +22,7 @@ from tracesim.array.parts import Place, split
 from tracesim.array.readings import Reading
 from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q
 from tracesim.array.simulator import step_phases
-
-
-class Store(NamedTuple):
-    """Elements of a stack in the nodes' memories: both int64[nodes, N, C, H, W]; `present` is 0 or 1."""
-
-    values: Ints
-    present: Ints
+from tracesim.array.stores import Store, collect, empty_store, home_boxes, require, store_tensor
 
 
 class Outcome(NamedTuple):
@@ -43,16 +38,16 @@ def execute_plan(plan: Plan, inputs: Ints, weights: dict[int, Ints]) -> Outcome:
     ExecutionError where an element is not where it must be. Outputs are not compared with anything here.
     """
     case = build_case(plan)
-    homes = {stack: _empty(case, case.network.stack_shapes[stack]) for stack in case.network.stacks}
-    _store(case, homes, 0, np.broadcast_to(inputs, (_nodes(case), *inputs.shape)))
+    homes = {stack: empty_store(case, case.network.stack_shapes[stack]) for stack in case.network.stacks}
+    store_tensor(case, homes, 0, np.broadcast_to(inputs, (plan.array.rows * plan.array.cols, *inputs.shape)))
     macs = 0
     for number, segment in enumerate(plan.segments):
         for layer in (layer for region in segment for layer in region):
             macs += _run_step(case, homes, layer, weights)
         for total in case.network.sums.values():
             if total.is_joined and spot_of(plan, total.finisher)[0] == number:
-                _store(case, homes, total.operands[0], _add_up(case, homes, total))
-    outputs = {tensor: _collect(case, homes, tensor) for tensor in range(len(plan.layers) + 1)}
+                store_tensor(case, homes, total.operands[0], _add_up(case, homes, total))
+    outputs = {tensor: collect(case, homes, tensor) for tensor in range(len(plan.layers) + 1)}
     return Outcome(outputs, macs)
 
 
@@ -63,11 +58,12 @@ def _run_step(case: Case, homes: dict[int, Store], number: int, weights: dict[in
     sums, macs = _compute(case, number, _pull_inputs(case, homes, number, pulling), boxes)
     held = sums if split(case.plan.steps[number].grid, C) == 1 else _reduce(case, number, sums, reducing)
     _check_held(case, number, held)
+    _add_fetched(case, homes, number, held, pulling)
     output = _push(case, number, held, pushing)
     total = finished_sum(case, number)
-    _store(case, homes, number + 1, output)
+    store_tensor(case, homes, number + 1, output)
     if total:
-        _store(case, homes, total.operands[0], _add_up(case, homes, total))
+        store_tensor(case, homes, total.operands[0], _add_up(case, homes, total))
     return macs
 
 
@@ -87,16 +83,16 @@ def _gather_weights(
             present[node][slice(*chunk)] += 1
     for flow in flows_of(weighing):
         for source, target in _hand_over(case, flow):
-            _require(present[source][slice(*flow.span)].all(), "a node sends weights that it does not have")
+            require(present[source][slice(*flow.span)].all(), "a node sends weights that it does not have")
             present[target][slice(*flow.span)] += 1
-    _require(all((marks == 1).all() for marks in present.values()), "a weight is not on its node exactly once")
+    require(all((marks == 1).all() for marks in present.values()), "a weight is not on its node exactly once")
     return boxes
 
 
 def _weight_box(case: Case, number: int, place: Place, weights: Ints) -> Ints:
     part = part_of(case.plan, number, place)
     box = weights[slice(*part.g), slice(*part.k), slice(*part.c)]
-    _require(box.size == weight_elements(case.plan.layers[number], part), "a weight box has the wrong size")
+    require(box.size == weight_elements(case.plan.layers[number], part), "a weight box has the wrong size")
     return box
 
 
@@ -134,6 +130,28 @@ def _pull_weights(case: Case, homes: dict[int, Store], number: int, pulling: Pha
     return _pull(case, homes[reading.stack], needed, [flow for flow in flows_of(pulling) if flow.operand == WEIGHT])
 
 
+def _add_fetched(case: Case, homes: dict[int, Store], number: int, held: Store, pulling: Phase) -> None:
+    """Let nodes add to what they hold of the output what they have fetched for it."""
+    reading, first = case.network.added[number], case.network.members[number + 1].channel
+    if reading is None:
+        return
+    needed = {piece.node: node_added(case, number, reading, piece)[1] for piece in held_pieces(case, number)}
+    flows = [flow for flow in flows_of(pulling) if flow.operand == ADDED]
+    store = _pull(case, homes[reading.stack], needed, flows)
+    for node in needed:
+        values, present = _viewed(reading, store.values[node], store.present[node])
+        channels, own = slice(*_channels_of(reading)), slice(first, first + case.network.shapes[number + 1][1])
+        wanted = held.present[node, :, own]
+        require(not (wanted & ~present[:, channels]).any(), "a node adds what it did not fetch")
+        held.values[node, :, own] += values[:, channels] * wanted
+
+
+def _channels_of(reading: Reading) -> tuple[int, int]:
+    """Return the channels in its stack of a tensor that is read whole."""
+    ((start, count),) = reading.spans
+    return start, start + count
+
+
 def _pull(case: Case, home: Store, wanted: dict[int, Area], flows: list[Flow]) -> Store:
     """Return what each node has of a stack behind these flows: what it needs, and all that is at home there."""
     store = Store(home.values.copy(), home.present.copy())
@@ -143,9 +161,9 @@ def _pull(case: Case, home: Store, wanted: dict[int, Area], flows: list[Flow]) -
     for flow in flows:
         part = mask(needed.shape[1:], flow.part)
         for source, target in _hand_over(case, flow):
-            _require(not (part & ~needed[target]).any(), "a node receives an input that it does not need")
+            require(not (part & ~needed[target]).any(), "a node receives an input that it does not need")
             _move(store, source, target, part)
-    _require(not (needed & ~store.present).any(), "an input does not come to a node that needs it")
+    require(not (needed & ~store.present).any(), "an input does not come to a node that needs it")
     return store
 
 
@@ -158,8 +176,8 @@ def _hand_over(case: Case, flow: Flow) -> list[tuple[int, int]]:
 
 def _move(store: Store, source: int, target: int, part: Ints) -> None:
     """Copy the elements that `part` marks from node to node."""
-    _require(not (part & ~store.present[source]).any(), "a node sends an element that it does not have")
-    _require(not (part & store.present[target]).any(), "an element comes to a node that has it already")
+    require(not (part & ~store.present[source]).any(), "a node sends an element that it does not have")
+    require(not (part & store.present[target]).any(), "an element comes to a node that has it already")
     store.values[target][part == 1] = store.values[source][part == 1]
     store.present[target] |= part
 
@@ -183,7 +201,7 @@ def _compute(case: Case, number: int, inputs: list[Store], boxes: dict[int, Ints
         values, present = _joined_inputs(case, number, place, inputs)
         sums = convolve_part(layer, part, values, present, channels, boxes[place.node])
         store.values[place.node][:, first : first + sums.shape[1]] = sums
-    _require(bool((done == 1).all()), "a MAC is not done exactly once")
+    require(bool((done == 1).all()), "a MAC is not done exactly once")
     return store, int(done.sum() * layer.bounds[0] * layer.bounds[1])
 
 
@@ -219,7 +237,7 @@ def _before_pooling(case: Case, number: int) -> Store:
     n, channels, height, width = case.network.stack_shapes[case.network.members[number + 1].stack]
     if case.plan.layers[number].pool:
         height, width = case.plan.layers[number].bounds[[Q, P]].tolist()
-    return _empty(case, (n, channels, height, width))
+    return empty_store(case, (n, channels, height, width))
 
 
 def _reduce(case: Case, number: int, sums: Store, reducing: Phase) -> Store:
@@ -229,7 +247,7 @@ def _reduce(case: Case, number: int, sums: Store, reducing: Phase) -> Store:
         part = mask(host.shape, flow.part)
         for node in flow.path:
             has = node == HOST or not (part & ~sums.present[node]).any() or flow.path[0] == HOST
-            _require(has, "a node adds partial sums that it does not have")
+            require(has, "a node adds partial sums that it does not have")
         if flow.path[-1] == HOST:
             host += sums.values[flow.path[0]] * part
         else:
@@ -244,9 +262,9 @@ def _check_held(case: Case, number: int, held: Store) -> None:
     expected = np.zeros_like(held.present)
     for piece in held_pieces(case, number):
         expected[piece.node] = mask(expected.shape[1:], piece.part)
-    _require(bool((expected == held.present).all()), "a node does not hold the outputs that it sends")
+    require(bool((expected == held.present).all()), "a node does not hold the outputs that it sends")
     whole = mask(expected.shape[1:], _before_pooling_area(case, number))
-    _require(bool((expected.sum(axis=0) == whole).all()), "an output is not held exactly once")
+    require(bool((expected.sum(axis=0) == whole).all()), "an output is not held exactly once")
 
 
 def _before_pooling_area(case: Case, number: int) -> Area:
@@ -261,19 +279,19 @@ def _push(case: Case, number: int, held: Store, pushing: Phase) -> Ints:
     """Return int64[nodes, N, C, H, W]: the output, each element on the node where it is at home."""
     pool, stack = case.plan.layers[number].pool, case.network.members[number + 1].stack
     whole = mask(case.network.stack_shapes[stack], member_area(case.network, number + 1))
-    home = np.stack([whole * mask(whole.shape, area) for area in _home_boxes(case, stack)])
+    home = np.stack([whole * mask(whole.shape, area) for area in home_boxes(case, stack)])
     pooled = [view_held(v, p, pool) if pool else (v * p, p) for v, p in zip(held.values, held.present, strict=True)]
     values, found = (np.stack([pair[i] for pair in pooled]) for i in (0, 1))
     arrived, count = values * home, found * home
     for flow in flows_of(pushing):
         source, target = flow.path
         part = mask(whole.shape, flow.part)
-        _require(not (part & ~home[target]).any(), "an output goes where it is not at home")
-        _require(bool((found[source][part == 1] > 0).all()), "a node sends an output that it does not have")
+        require(not (part & ~home[target]).any(), "an output goes where it is not at home")
+        require(bool((found[source][part == 1] > 0).all()), "a node sends an output that it does not have")
         arrived[target] += values[source] * part
         count[target] += found[source] * part
     sizes = window_sizes(pool, *held.values.shape[3:]) if pool else 1
-    _require(bool((count == home * sizes).all()), "an output does not come home exactly once")
+    require(bool((count == home * sizes).all()), "an output does not come home exactly once")
     return arrived
 
 
@@ -282,63 +300,10 @@ def _add_up(case: Case, homes: dict[int, Store], total: Sum) -> Ints:
     stores = [homes[case.network.members[tensor].stack] for tensor in total.operands]
     stack = case.network.members[total.operands[0]].stack
     whole = mask(case.network.stack_shapes[stack], member_area(case.network, total.operands[0]))
-    wanted = np.stack([whole * mask(whole.shape, area) for area in _home_boxes(case, stack)])
+    wanted = np.stack([whole * mask(whole.shape, area) for area in home_boxes(case, stack)])
     has = all(not (wanted & ~store.present).any() for store in stores)
-    _require(has, "a node adds an operand that it does not have")
+    require(has, "a node adds an operand that it does not have")
     added = np.zeros(wanted.shape, np.int64)
     for store in stores:
         added += store.values
     return added
-
-
-def _store(case: Case, homes: dict[int, Store], tensor: int, values: Ints) -> None:
-    """Let each node store, of int64[nodes, N, C, H, W], what is at home there of a tensor."""
-    stack = case.network.members[tensor].stack
-    whole = mask(case.network.stack_shapes[stack], member_area(case.network, tensor))
-    for node, area in enumerate(_home_boxes(case, stack)):
-        kept = whole * mask(whole.shape, area)
-        given = values[node] if values.shape[1:] == whole.shape else _in_stack(case, tensor, values[node])
-        homes[stack].values[node][kept == 1] = given[kept == 1]
-        homes[stack].present[node] |= kept
-
-
-def _in_stack(case: Case, tensor: int, values: Ints) -> Ints:
-    """Return a tensor's values at its place in an otherwise empty stack."""
-    first, count = case.network.members[tensor].channel, case.network.shapes[tensor][1]
-    placed = np.zeros(case.network.stack_shapes[case.network.members[tensor].stack], np.int64)
-    placed[:, first : first + count] = values
-    return placed
-
-
-def _collect(case: Case, homes: dict[int, Store], tensor: int) -> Ints:
-    """Return a tensor int64[N, C, H, W] from its home; each lies on one node, unless spread over a sum."""
-    member = case.network.members[tensor]
-    store, channels = homes[member.stack], slice(member.channel, member.channel + case.network.shapes[tensor][1])
-    present = store.present[:, :, channels]
-    if tensor in case.network.spread:
-        values, holder = store.values[:, :, channels], present.argmax(axis=0)[None]
-        own: Ints = np.take_along_axis(values, holder, axis=0)[0]
-        _require(bool((present.any(axis=0) & ((values == own) | (present == 0))).all()), "copies of an element differ")
-        return own
-    _require(bool((present.sum(axis=0) == 1).all()), "an element is not at home exactly once")
-    collected: Ints = (store.values[:, :, channels] * present).sum(axis=0)
-    return collected
-
-
-def _home_boxes(case: Case, stack: int) -> list[Area]:
-    """Return by node what is at home there."""
-    nowhere = Area((0, 0), (), (0, 0), (0, 0))
-    return [case.homes[stack].get(node, nowhere) for node in range(_nodes(case))]
-
-
-def _empty(case: Case, shape: tuple[int, ...]) -> Store:
-    return Store(np.zeros((_nodes(case), *shape), np.int64), np.zeros((_nodes(case), *shape), np.int64))
-
-
-def _nodes(case: Case) -> int:
-    return case.plan.array.rows * case.plan.array.cols
-
-
-def _require(holds: bool | np.bool_, message: str) -> None:
-    if not holds:
-        raise ExecutionError(message)

@@ -8,7 +8,7 @@ from tracesim.array.scan import Count
 HOST = -1
 """The host, as the start or the end of a flow."""
 
-INPUT, WEIGHT, OUTPUT = range(3)
+INPUT, WEIGHT, OUTPUT, ADDED = range(4)
 WEIGHTS, PULL, COMPUTE, REDUCE, PUSH, JOIN = range(6)
 PHASE_NAMES = ("weights", "pull", "compute", "reduce", "push", "join")
 
@@ -18,9 +18,9 @@ class Flow(NamedTuple):
 
     Over a mesh that is one message an edge of the path, each passed on as it arrives. Through the host it is one
     message from the first node to all others.
-    `operand`: INPUT, WEIGHT or OUTPUT; `reading`: which of the layer's readings of I. `part`: its elements in the
-    stack, or for weights `span`: elements of the node's weight box. `is_delivered`: the first edge is a delivery, and
-    the others belong to the tour.
+    `operand`: INPUT, WEIGHT, OUTPUT or ADDED; `reading`: which of the layer's readings of I. `part`: its elements in
+    the stack, or for weights `span`: elements of the node's weight box. `is_delivered`: the first edge is a delivery,
+    and the others belong to the tour.
     """
 
     path: tuple[int, ...]

@@ -207,14 +207,22 @@ def _view_inputs(case: Case, number: int, nodes: Sequence[Place], reading: Readi
     """
     if reading.view is None:
         return [], 0
-    layout, width, dram = case.layouts[reading.stack], case.network.widths[reading.stack], case.plan.dram
-    accesses, additions = [], 0
+    accesses: list[Access] = []
+    additions = 0
     for place in nodes:
-        seen, raw = node_inputs(case, number, place, reading)
-        accesses.append(Access((place.node,), False, scan_area(raw, raw, layout, width, dram)))
-        accesses.append(Access((place.node,), True, scan_area(seen, seen, layout, width, dram)))
-        if isinstance(reading.view, Pool):
-            additions += elements(raw)
-        elif reading.view.kind != NEAREST:
-            additions += 3 * elements(seen)
+        scans, added = view_scans(case, reading, place.node, *node_inputs(case, number, place, reading))
+        accesses, additions = accesses + scans, additions + added
     return accesses, additions
+
+
+def view_scans(case: Case, reading: Reading, node: int, seen: Area, raw: Area) -> tuple[list[Access], int]:
+    """Return what a node reads and writes to make what it sees of what it has, and the additions."""
+    layout, width, dram = case.layouts[reading.stack], case.network.widths[reading.stack], case.plan.dram
+    accesses = [
+        Access((node,), False, scan_area(raw, raw, layout, width, dram)),
+        Access((node,), True, scan_area(seen, seen, layout, width, dram)),
+    ]
+    if isinstance(reading.view, Pool):
+        return accesses, elements(raw)
+    is_blended = reading.view is not None and reading.view.kind != NEAREST
+    return accesses, 3 * elements(seen) if is_blended else 0

@@ -44,7 +44,12 @@ def input_area(network: Network, reading: Reading, layer: Layer, part: Part) -> 
     x = _window(part.p, stride_w, dilation_w * (int(layer.bounds[R]) - 1) + 1, left, width)
     y = _window(part.q, stride_h, dilation_h * (int(layer.bounds[S]) - 1) + 1, top, height)
     samples, channels = _blocks(layer, part, part.c, int(layer.bounds[C]))
-    return area(samples, _in_stack(reading, channels), y, x)
+    return seen_area(reading, Area(samples, tuple(channels), y, x))
+
+
+def seen_area(reading: Reading, wanted: Area) -> Area:
+    """Return an area whose channels are those of the reader, with channels of the stack."""
+    return area(wanted.n, _in_stack(reading, wanted.c), wanted.y, wanted.x)
 
 
 def raw_area(seen: Area, view: View, shape: tuple[int, int, int, int]) -> Area:

@@ -23,7 +23,7 @@ class Network(NamedTuple):
 
     `stack_shapes` by first member. `sums` by first operand. `spread`: by operand of a sum that has one element along
     some axes where the sum has more, these axes. `inputs`: by layer, a reading for each view. `weights`: by layer; None
-    where it has weights of its own.
+    where it has weights of its own. `added`: by layer, what is added to its output; None where nothing is.
     """
 
     shapes: tuple[Shape, ...]
@@ -35,6 +35,7 @@ class Network(NamedTuple):
     spread: dict[int, tuple[int, ...]]
     inputs: tuple[tuple[Reading, ...], ...]
     weights: tuple[Reading | None, ...]
+    added: tuple[Reading | None, ...]
 
 
 def derive_network(plan: Plan) -> Network:
@@ -46,9 +47,10 @@ def derive_network(plan: Plan) -> Network:
     stack_shapes = {first: _stack_shape(stack, shapes, widths) for first, stack in stacks.items()}
     inputs = tuple(_read_inputs(plan, layer, members, shapes) for layer in range(len(plan.layers)))
     weights = tuple(_read_weights(plan, layer, members, shapes) for layer in range(len(plan.layers)))
+    added = tuple(_read_added(layer, members, shapes) for layer in plan.layers)
     sums = _find_sums(plan)
     spread = _find_spread(sums, shapes)
-    network = Network(shapes, widths, members, stacks, stack_shapes, sums, spread, inputs, weights)
+    network = Network(shapes, widths, members, stacks, stack_shapes, sums, spread, inputs, weights, added)
     _check_sums(plan, network)
     _check_order(plan, network)
     _check_inputs(plan, network)
@@ -144,6 +146,13 @@ def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: 
         raise ValueError(f"layer {number} reads W from a tensor: it must have R = S = N = 1 and no join")
     tensors = layer.after[1:2]
     return reading_of(tensors, taken_of(tensors, shapes, layer.weight_channels), members, None)
+
+
+def _read_added(layer: Layer, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading | None:
+    if layer.added is None:
+        return None
+    tensors = layer.added[:1]
+    return reading_of(tensors, taken_of(tensors, shapes, None), members, layer.added[1])
 
 
 # -- sums ---------------------------------------------------------------------------------------------------------
@@ -250,7 +259,7 @@ def _is_behind(plan: Plan, tensors: tuple[int, ...], number: int) -> bool:
         layer = ahead.pop() - 1
         if layer >= number and layer not in seen:
             seen.add(layer)
-            ahead += plan.layers[layer].after
+            ahead += plan.layers[layer].after + (plan.layers[layer].added or ())[:1]
     return number in seen and plan.layers[number].join == ALONE
 
 
@@ -269,6 +278,17 @@ def _check_inputs(plan: Plan, network: Network) -> None:
         if len(sizes) > 1:
             raise ValueError(f"layer {number}: reads tensors of different sizes (got {sorted(sizes)})")
         _check_weights(plan, network, number)
+        _check_added(plan, network, number)
+
+
+def _check_added(plan: Plan, network: Network, number: int) -> None:
+    reading, layer = network.added[number], plan.layers[number]
+    if reading is None:
+        return
+    tensor = reading.tensors[0]
+    have = (*network.shapes[tensor][:2], *viewed_size(network, reading)[::-1])
+    if have != network.shapes[number + 1] or network.widths[tensor] != layer.width_bytes[2]:
+        raise ValueError(f"layer {number}: adds a tensor of {have} to its output of {network.shapes[number + 1]}")
 
 
 def _check_weights(plan: Plan, network: Network, number: int) -> None:
@@ -291,6 +311,6 @@ def viewed_size(network: Network, reading: Reading) -> tuple[int, int]:
 
 def read_tensors(network: Network, layer: int) -> tuple[int, ...]:
     """Return the tensors whose elements a layer reads; a sum under the name of its first operand."""
-    weights = network.weights[layer]
-    tensors = tuple(tensor for reading in network.inputs[layer] for tensor in reading.tensors)
-    return tensors + (weights.tensors if weights else ())
+    besides = (network.weights[layer], network.added[layer])
+    readings = (*network.inputs[layer], *(reading for reading in besides if reading))
+    return tuple(tensor for reading in readings for tensor in reading.tensors)

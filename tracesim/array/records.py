@@ -95,6 +95,7 @@ class Layer(NamedTuple):
     of what it reads as I, side by side, and as W, in the order of its own; None: all. `views`: of each tensor that
     is concatenated, or of the sum, how it is pooled or resized before; none: all as `input_pool` says.
     `has_heads`: N counts heads that share W, and they lie along channels, block g * N + n of inputs and outputs each.
+    `added`: a tensor that is added to its output, and how it is pooled or resized before.
     """
 
     bounds: Ints
@@ -110,6 +111,7 @@ class Layer(NamedTuple):
     weight_channels: tuple[tuple[int, int], ...] | None = None
     views: tuple[View, ...] = ()
     has_heads: bool = False
+    added: tuple[int, View] | None = None
 
 
 class Tours(NamedTuple):
@@ -213,6 +215,8 @@ def _check_layer(number: int, layer: Layer) -> None:
         raise ValueError(f"Plan.layers[{number}]: its join or weight_dim is none")
     if layer.join == ALONE and len(layer.after) != (1 if layer.weight_dim < 0 else 2):
         raise ValueError(f"Plan.layers[{number}].after: reads one tensor, or two without weights (got {layer.after})")
+    if layer.added and (not 0 <= layer.added[0] <= number or layer.added[1] is None or layer.pool):
+        raise ValueError(f"Plan.layers[{number}].added: must be an earlier tensor with a view, the output not pooled")
     if layer.views and (layer.input_pool or len(layer.views) != (len(layer.after) if layer.join == CONCAT else 1)):
         raise ValueError(f"Plan.layers[{number}].views: must be of each tensor of I (got {layer.views})")
 

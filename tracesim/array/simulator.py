@@ -4,10 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tracesim.array.added import pull_with_added
 from tracesim.array.alike import alone_in, content_of
 from tracesim.array.capacity import DramUse
 from tracesim.array.flows import COMPUTE, PHASE_NAMES, Phase, flows_of
-from tracesim.array.inputs import Case, build_case, pull_phase, weights_phase
+from tracesim.array.inputs import Case, build_case, weights_phase
 from tracesim.array.messages import Messages, Roads, build_messages, build_roads, count_loads, longest_chain
 from tracesim.array.outputs import join_phases, push_phase, reduce_phase
 from tracesim.array.records import LISTED, Ints, Plan
@@ -152,7 +153,7 @@ def step_phases(case: Case, layer: int) -> list[Phase]:
     compute = Phase(COMPUTE, layer, compute_cycles=case.plan.steps[layer].node_cycles)
     return [
         weights_phase(case, layer),
-        pull_phase(case, layer),
+        pull_with_added(case, layer),
         compute,
         reduce_phase(case, layer),
         push_phase(case, layer),

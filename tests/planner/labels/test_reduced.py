@@ -22,7 +22,7 @@ from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, layer, without_ma
 LATENCY = Objective.named("latency")
 
 
-@pytest.mark.parametrize("name", ["chain", "residual", "concat", "product", "beside"])
+@pytest.mark.parametrize("name", ["chain", "residual", "concat", "product", "beside", "pyramid"])
 @pytest.mark.parametrize("tight", [0.5, 0.8, 1.0])
 def test_bytes_and_cost_of_a_path_are_those_of_its_plan(monkeypatch, name, tight):
     """With every node at every step as a resource, the cheapest path uses what the plan holds, to the byte."""

@@ -169,6 +169,23 @@ def viewed(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     ]
 
 
+def pyramid(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """A feature pyramid: a map that others read is added, resized, to larger ones, one of which finishes a sum; and the
+    larger one, pooled, to a smaller one.
+    """
+    larger = Resize((4, 4), draw(st.sampled_from((NEAREST, LINEAR, CORNERS))))
+    smaller = draw(st.sampled_from((Pool((2, 2), (2, 2), (0, 0), (2, 2)), Pool((3, 3), (2, 2), (1, 1), (2, 2)))))
+    return (1, 2, 4, 4), [
+        layer((0,), P=4, Q=4, C=2, K=3),
+        layer((1,), P=2, Q=2, C=3, K=2, conv=(2, 2, 1, 1)),
+        layer((1,), P=4, Q=4, C=3, K=2, added=(2, larger)),
+        layer((3,), R=3, S=3, P=4, Q=4, C=2, K=2, pad=(1, 1), added=(2, larger)),
+        layer((2,), P=2, Q=2, C=2, K=2, added=(3, smaller)),
+        layer((3, 4), P=4, Q=4, C=2, K=1, join=ADD),
+        layer((5,), P=2, Q=2, C=2, K=1),
+    ]
+
+
 def attention(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     """Queries, keys and values of two heads; scores and context read a tensor as W."""
     tokens = draw(st.integers(2, 4))
@@ -227,7 +244,7 @@ def fused(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
 # -- plans --------------------------------------------------------------------------------------------------------
 
 SIZES = ((1, 1), (1, 2), (2, 2), (3, 2), (2, 4))
-NETWORKS = (single, pooled, residual, gated, concatenated, viewed, attention, pixels, shared, fused)
+NETWORKS = (single, pooled, residual, gated, concatenated, viewed, pyramid, attention, pixels, shared, fused)
 
 
 @st.composite

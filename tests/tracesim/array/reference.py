@@ -21,8 +21,16 @@ def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> 
         read = take(read, layer.channels)
         weight = weights[number] if layer.weight_dim < 0 else as_weights(layer, take(parts[1], layer.weight_channels))
         made = convolve(layer, add_windows(read, layer.input_pool), weight)
-        tensors[number + 1] = add_windows(made, layer.pool)
+        tensors[number + 1] = add_windows(made, layer.pool) + added_to(layer, tensors, sums)
     return {tensor: named(tensors, sums, tensor) for tensor in tensors}
+
+
+def added_to(layer: Layer, tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]]) -> np.ndarray | int:
+    """Return what is added to a layer's output."""
+    if layer.added is None:
+        return 0
+    tensor, view = named(tensors, sums, layer.added[0]), layer.added[1]
+    return resized(tensor, view) if isinstance(view, Resize) else add_windows(tensor, view)
 
 
 def named(tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]], tensor: int) -> np.ndarray:

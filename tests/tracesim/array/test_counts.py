@@ -5,9 +5,11 @@ from hypothesis import given, settings
 
 from tests.tracesim.array.plans import plans
 from tracesim.array import Figures, simulate_plan
+from tracesim.array.added import node_added
 from tracesim.array.arithmetic import mask
 from tracesim.array.inputs import Case, build_case, node_inputs, node_output, node_weights, step_places
 from tracesim.array.needs import home_areas
+from tracesim.array.outputs import held_pieces
 from tracesim.array.records import C, G, N, P, Plan, Q
 
 
@@ -25,15 +27,21 @@ def expected_pull_bytes(case: Case, number: int) -> int:
     Of a set with an element at home on a member that makes members - 1 messages, else one a member: as many as nodes
     lack it.
     """
+    places, added = step_places(case, number), case.network.added[number]
+    wanted = [
+        (read, place.node, node_inputs(case, number, place, read)[1])
+        for place in places
+        for read in case.network.inputs[number]
+    ]
+    wanted += [(case.network.weights[number], place.node, node_weights(case, number, place)) for place in places]
+    for piece in held_pieces(case, number) if added else []:
+        wanted.append((added, piece.node, node_added(case, number, added, piece)[1]))
     total = 0
-    for place in step_places(case, number):
-        wanted = [(read, node_inputs(case, number, place, read)[1]) for read in case.network.inputs[number]]
-        wanted.append((case.network.weights[number], node_weights(case, number, place)))
-        for reading, area in wanted:
-            if reading is not None and area.c:
-                owner = owner_of(case, reading.stack)
-                lacking = (mask(owner.shape, area) == 1) & (owner != place.node)
-                total += int(lacking.sum()) * case.network.widths[reading.stack]
+    for reading, node, area in wanted:
+        if reading is not None and area.c:
+            owner = owner_of(case, reading.stack)
+            lacking = (mask(owner.shape, area) == 1) & (owner != node)
+            total += int(lacking.sum()) * case.network.widths[reading.stack]
     return total
 
 

@@ -1,0 +1,89 @@
+"""Sums of a layer's output and a tensor that is resized: the layer adds it to its output, if all readers read the sum
+(feature pyramids; docs/array.md, section 2).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from cpsat_pim.importers.origin import Parts, Source
+from cpsat_pim.workload.joins import ADD, View
+from cpsat_pim.workload.network import NetworkNode
+
+#: By layer, what is added to its output wherever it is read; None where it is read as it is.
+Added = Mapping[str, set[Source | None]]
+
+
+def sum_with_resized(operands: Sequence[Parts]) -> Source | None:
+    """Return the sum of a layer's output and a tensor that is resized; None if operands are none such."""
+    sources = [parts[0][0] for parts in operands if len(parts) == len(parts[0]) == 1]
+    if len(operands) != 2 or len(sources) != 2:
+        return None
+    resized = [source for source in sources if source.resize is not None and source.pad == (0, 0)]
+    plain = [source for source in sources if source == Source(source.layer)]
+    return evolve(plain[0], adds=resized[0]) if len(resized) == len(plain) == 1 else None
+
+
+def sums_of(parts: Iterable[Source]) -> Iterable[Source]:
+    """Yield the sources of a tensor, and those that are added to what they are made of."""
+    for source in parts:
+        yield source
+        if source.adds is not None:
+            yield from sums_of([source.adds])
+
+
+def with_added(layers: Sequence[NetworkNode], reads: Mapping[str, Iterable[Source]], added: Added) -> list[NetworkNode]:
+    """Return the layers with what they add to their outputs, each behind what it adds.
+
+    A layer that somebody reads without it, too, adds nothing: its readers (`reads`: of what) then state
+    a sum of both.
+    """
+    names = {layer.name for layer in layers}
+    added = {name: {one for one in found if one is None or one.layer in names} for name, found in added.items()}
+    agreed = {name: one for name, found in added.items() if len(found) == 1 and (one := next(iter(found)))}
+    stated = [
+        evolve(
+            _summed(layer, [one for one in reads.get(layer.name, ()) if one.layer not in agreed]),
+            adds=_adds(agreed[layer.name]) if layer.name in agreed else None,
+        )
+        for layer in layers
+    ]
+    return _in_order(stated)
+
+
+def _adds(source: Source) -> dict[str, View]:
+    return {source.layer: View(resize=source.resize)}
+
+
+def _summed(layer: NetworkNode, sources: Sequence[Source]) -> NetworkNode:
+    """Return a layer with the operands of the sums that it reads, where their layers do not add them."""
+    others = [one.adds.layer for one in sources if one.adds is not None and one.adds.layer not in layer.after]
+    if not others:
+        return layer
+    return evolve(layer, after=(*layer.after, *others), join=ADD if len(layer.after) == 1 else None)
+
+
+def _in_order(layers: Sequence[NetworkNode]) -> list[NetworkNode]:
+    """Return the layers in their order, but each behind what it adds."""
+    done: list[NetworkNode] = []
+    waiting: dict[str, list[NetworkNode]] = {}
+    for layer in layers:
+        ready = [layer]
+        while ready:
+            one = ready.pop(0)
+            missing = set(one.adds or ()) - {node.name for node in done} & {node.name for node in layers}
+            if missing:
+                waiting.setdefault(missing.pop(), []).append(one)
+            else:
+                done.append(one)
+                ready += waiting.pop(one.name, [])
+    return done
+
+
+def of_sources(sources: Iterable[Source]) -> dict[str, Any]:
+    """Return by layer what is added to its output where these sources are read."""
+    found: dict[str, set[Source | None]] = {}
+    for source in sums_of(sources):
+        found.setdefault(source.layer, set()).add(source.adds)
+    return found
