@@ -1,5 +1,6 @@
 """How a network becomes the graph of a plan: its stacks, its sums, and what they keep to (docs/array.md, section 2)."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from attrs import evolve
@@ -156,6 +157,14 @@ class _Builder:
         if not node.after:
             yield f"{node.name}: after: must name what it reads"
             return
+        if self._is_reordered(node):
+            (width, height), layer = self._read_size(node), node.workload
+            yield (
+                f"{node.name}: takes {', '.join(self._parts(node))} of {height} x {width} as"
+                f" {node.blocks * layer.C} channels of {layer.Q} x {layer.P}: no plan takes rows and columns as"
+                " channels, or channels as these (windows, pixel shuffle)"
+            )
+            return
         if not node.weights:
             yield from self._product_problems(node)
         elif len(node.after) > 1 and node.join is None:
@@ -209,6 +218,16 @@ class _Builder:
             if need - have > most or (have - need >= stride and not is_product):
                 how = "must be padded, pooled or resized to fit (pad, pool, input_pool, views)"
                 yield f"{node.name}: takes {need} {axis} (got {have}): {how}"
+
+    def _is_reordered(self, node: NetworkNode) -> bool:
+        """Whether a layer takes elements of what it reads (a product some of them) as other channels and positions."""
+        layer, (width, height) = node.workload, self._read_size(node)
+        channels = self._channels(self._parts(node), node.channels)
+        spanned = (layer.P * layer.stride[0], layer.Q * layer.stride[1])
+        elements = node.samples * node.blocks * layer.C * math.prod(spanned)
+        have = self.sizes[self._parts(node)[0]][0] * channels * width * height
+        fits = elements == have if node.weights else have % elements == 0
+        return node.blocks * layer.C != channels and math.prod(spanned) != width * height and fits
 
     def _channels(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> int:
         """How many channels tensors have side by side, or what is taken of them."""

@@ -60,6 +60,7 @@ def _runs(network: Network, nodes: Sequence[NetworkNode], count: int) -> Iterato
             f" (got {', '.join(read)})"
         )
     output = _output(network, nodes)
+    _check_chain(network, nodes, read, output)
     for run in range(count):
         behind = {name: _name(name, run) for name in own}
         if run:
@@ -68,6 +69,19 @@ def _runs(network: Network, nodes: Sequence[NetworkNode], count: int) -> Iterato
             # Constant tokens come in front of what the first run reads; later runs read them with the rest.
             pad = None if run and node.pad and set(node.after) & set(read) else node.pad
             yield evolve(_renamed(node, behind), name=_name(node.name, run), count=1, pad=pad)
+
+
+def _check_chain(network: Network, nodes: Sequence[NetworkNode], read: Sequence[str], output: str) -> None:
+    """Refuse a block whose later runs cannot read what the run before makes: phases, or steps of a recurrence."""
+    last = next(node for node in nodes if node.name == output)
+    made = last.blocks * last.workload.K
+    for node in nodes:
+        wanted = node.blocks * node.workload.C
+        if node.weights and node.after == tuple(read) and node.channels is None and wanted != made:
+            raise ValueError(
+                f"{network.name}: {node.name}: count: must read {wanted} channels in each run (got {made} of {output}"
+                " in the run before): no plan takes phases of a transposed convolution, or steps of a recurrence"
+            )
 
 
 def _output(network: Network, nodes: Sequence[NetworkNode]) -> str:

@@ -134,6 +134,11 @@ def test_heads_of_a_product_lie_along_channels():
             "n: b: reads a before its sum is finished by c",
         ),
         (
+            [node("a", ["input"], P=4, Q=4, K=2), node("b", ["a"], P=2, Q=2, C=8)],
+            "n: b: takes a of 4 x 4 as 8 channels of 2 x 2: no plan takes rows and columns as channels, or channels as"
+            " these (windows, pixel shuffle)",
+        ),
+        (
             [node("a", ["input"]), node("b", ["input"], P=4, adds={"a": View(resize=Resize(size=(2, 1)))})],
             "n: b: adds: a must be seen as (1, 1, 1, 4) (got (1, 1, 1, 2))",
         ),

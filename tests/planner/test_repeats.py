@@ -180,3 +180,13 @@ def test_equal_runs_are_one_row(monkeypatch):
     assert row.startswith("a.0-1 ")
     assert "100.0 %" in row
     assert len(solved.cost.steps) == 2
+
+
+def test_phases_of_a_transposed_convolution_are_refused():
+    """Each of four phases reads what was there before, not what the phase before makes: 3 of 6 channels."""
+    layer = ConvWorkload(name="up", P=4, C=6, K=3)
+    network = Network(name="n", layers=[NetworkNode(name="up", count=4, after=["input"], workload=layer)])
+    with pytest.raises(
+        ValueError, match=r"n: up: count: must read 6 channels in each run \(got 3 of up in the run before"
+    ):
+        written_out(network)
