@@ -11,7 +11,7 @@ def content_of(graph: Graph, task: LayerTask) -> Hashable:
     readings = tuple(one and (one.spans, one.view) for one in (task.reads, task.beside, task.reads_weights, task.adds))
     shapes = tuple((stack.extent, stack.element_bytes) for stack in stacks_of(graph, task))
     added = addition_of(graph, task, task.finishes)
-    rest = (task.weight_rows, task.pad, task.pool, task.has_heads, task.offset, added)
+    rest = (task.weight_rows, task.pad, task.pool, task.has_heads, task.has_sample_weights, task.offset, added)
     return (task.workload.shape_key, shapes, readings, rest)
 
 

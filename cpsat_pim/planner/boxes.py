@@ -154,7 +154,8 @@ def _weight_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarr
     width = graph.stacks[task.reads_weights.stack].shape[3]
     rows, inner, bound = (_K, _C, layer.C) if task.weight_rows == "K" else (_C, _K, layer.K)
     first = _first_of(ranges)
-    blocks = _Blocks(first, ranges[:, _G], first, 1, ranges[:, inner], bound)
+    samples = ranges[:, _N] if task.has_sample_weights else first
+    blocks = _Blocks(samples, ranges[:, _G], first, 1, ranges[:, inner], bound)
     return _boxes(blocks, read, *_around(ranges[:, rows], width))
 
 
@@ -169,7 +170,8 @@ def _around(positions: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _weight_elements(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
-    sizes = (ranges[:, (_K, _C, _G), 1] - ranges[:, (_K, _C, _G), 0]).prod(axis=-1)
+    dims = [_N, _K, _C, _G] if task.has_sample_weights else [_K, _C, _G]
+    sizes = (ranges[:, dims, 1] - ranges[:, dims, 0]).prod(axis=-1)
     elements: np.ndarray = sizes * task.workload.R * task.workload.S
     return elements
 

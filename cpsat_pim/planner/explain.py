@@ -197,7 +197,7 @@ def _capacity(graph: Graph, plan: Plan, cost: PlanCost) -> Capacity:
         partition = plan.layers[task.name].partition
         if not task.has_weights:
             continue
-        numbers = [n for n in range(1, partition.sharing + 1) if partition.sharing % n == 0]
+        numbers = task.replica_counts(partition.sharing)[::-1]
         at = numbers.index(partition.replicas)
         if at + 1 < len(numbers):
             gains.append((_price(graph, plan, cost.rates, task, numbers[at], numbers[at + 1]), task.name))

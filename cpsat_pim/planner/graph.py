@@ -239,8 +239,10 @@ class _Builder:
         if len(node.after) != 2:
             yield f"{node.name}: after: must name I and what takes the place of W (got {len(node.after)})"
             return
-        if layer.R * layer.S * node.samples > 1:
-            yield f"{node.name}: a product of two activations must have R = S = N = 1, or N heads (shared_heads)"
+        if layer.R * layer.S > 1:
+            yield f"{node.name}: a product of two activations must have R = S = 1 (got {layer.R}, {layer.S})"
+        if self.sizes[node.after[1]][0] != node.samples:
+            yield f"{node.name}: must read {node.samples} samples as W (got {self.sizes[node.after[1]][0]})"
         fits = self._weight_rows(node)
         if len(fits) != 1:
             _, _, h, w = self.sizes[node.after[1]]
@@ -290,6 +292,7 @@ class _Builder:
             writes=stack.name,
             offset=stack.offsets[stack.members.index(node.name)],
             has_heads=bool(node.shared_heads),
+            has_sample_weights=node.has_sample_weights and node.samples > 1,
             finishes=tuple(s for s in self.sums.values() if s.finished_by == node.name),
         )
 

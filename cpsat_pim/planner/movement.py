@@ -25,7 +25,7 @@ from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_indices, part_ranges, part_size
 from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.tensors import Graph, LayerTask, Stack
-from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS
+from cpsat_pim.planner.tours import SHARES_INPUT
 
 
 def most_at_home(stack: Stack, homes: Sequence[Home]) -> int:
@@ -88,7 +88,7 @@ class _FirstNode:
         arriving = volumes(boxes_of_parts(self.graph, task, ranges).input).reshape(len(members), -1).sum(axis=1)
         size = _lacking(arriving, members, read) * self.graph.stacks[task.reads.stack].element_bytes
         if task.second is not None and task.adds is None:
-            ranges, members = self._read_by_first_row(SHARES_INPUT if task.beside else SHARES_WEIGHTS)
+            ranges, members = self._read_by_first_row(SHARES_INPUT if task.beside else task.weight_dims)
             boxes = boxes_of_parts(self.graph, task, ranges).second
             assert boxes is not None
             arriving = volumes(boxes).reshape(len(members), -1).sum(axis=1)

@@ -228,7 +228,7 @@ class LayerOptions:
 
     def tours(self, partition: Partition) -> Tours:
         """Return the tours that take the place of the default ones."""
-        return better_tours(self.rates.array, partition, self.task.reads_weights is not None)
+        return better_tours(self.rates.array, partition, () if self.task.has_weights else self.task.weight_dims)
 
     def table(self, upper: bool = False, price: Price = FREE_BYTES) -> np.ndarray:
         """Least (cost, tie) for all homes: int64[2, homes read, homes of W or 1, homes written].

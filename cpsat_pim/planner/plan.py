@@ -93,12 +93,17 @@ class Plan:
 
 
 def node_program(task: LayerTask, partition: Partition) -> ConvWorkload:
-    """The layer that every node of the region runs: ceil-sized parts, partial sums written where C is split."""
+    """The layer that every node of the region runs: ceil-sized parts, partial sums written where C is split.
+
+    Samples that have weights of their own are groups there.
+    """
     layer = task.workload
     sizes: Any = {
         dim: part_size(bound, partition.split(dim)) for dim, bound in zip(LAYER_DIMS, bounds_of(task), strict=True)
     }
     width = layer.psum_bytes if partition.split("C") > 1 else layer.output_bytes
+    if task.has_sample_weights:
+        sizes |= {"N": 1, "G": sizes["N"] * sizes["G"]}
     return evolve(layer, **sizes, output_bytes=width)
 
 
@@ -188,6 +193,8 @@ def _layer_problems(graph: Graph, plan: Plan) -> Iterator[str]:
         if task.name in regions and layer.partition.region != regions[task.name]:
             yield f"layers.{task.name}: must be split over its segment's region"
         yield from _tour_problems(task, plan.array, layer)
+        if task.has_sample_weights and layer.partition.replicas < layer.partition.sharing:
+            yield f"layers.{task.name}: weight_replicas: must be {layer.partition.sharing}, as samples have their own W"
         for dim, bound in zip(LAYER_DIMS, bounds_of(task), strict=True):
             if layer.partition.split(dim) > bound:
                 yield f"layers.{task.name}: {dim} is split by {layer.partition.split(dim)}, but is {bound}"
@@ -200,7 +207,7 @@ def _tour_problems(task: LayerTask, array: NodeArray, layer: LayerPlan) -> Itera
             yield f"layers.{task.name}.tours: must be of {', '.join(EXCHANGES)} (got {exchange!r})"
             continue
         try:
-            replaced(exchange_tours(array, layer.partition, exchange), tours)
+            replaced(exchange_tours(array, layer.partition, exchange, task.weight_dims), tours)
         except ValueError as error:
             yield f"layers.{task.name}.tours.{exchange}: {error}"
 

@@ -38,6 +38,7 @@ def with_positions(network: Network, keeps_rows: bool = True) -> Network:
 
 def _counted_as(node: NetworkNode, before: Positions, keeps_rows: bool) -> NetworkNode:
     """Return a layer with its positions as they are counted before, or as one row if there are tokens in front."""
+    node = _with_samples(node, before[0])
     layer, (samples, rows, columns) = node.workload, before
     if node.input_pool is not None:
         return evolve(node, input_pool=_of_all(node.input_pool, rows, columns))
@@ -51,6 +52,14 @@ def _counted_as(node: NetworkNode, before: Positions, keeps_rows: bool) -> Netwo
     if node.weights and samples == 1 < layer.N:
         return evolve(node, workload=evolve(layer, N=1, Q=1, P=math.prod(own)))
     return node
+
+
+def _with_samples(node: NetworkNode, samples: int) -> NetworkNode:
+    """Return a product of two activations whose samples, each with its own W, are groups with N samples."""
+    layer = node.workload
+    if node.weights or node.shared_heads or layer.N > 1 or layer.G % samples:
+        return node
+    return evolve(node, workload=evolve(layer, N=samples, G=layer.G // samples))
 
 
 def _of_all(pool: Pool, rows: int, columns: int) -> Pool:

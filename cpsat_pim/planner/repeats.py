@@ -113,9 +113,12 @@ def _name(name: str, run: int) -> str:
 
 
 def _with_caches(nodes: Sequence[NetworkNode]) -> list[NetworkNode]:
-    """Return the layers, those of a product whose second operand is cached as layers with weights."""
+    """Return the layers, those of a product whose second operand is cached as layers with weights of each sample."""
     made = {node.name: node for node in nodes}
-    return [evolve(node, weights=True, after=node.after[:1]) if _is_cached(node, made) else node for node in nodes]
+    return [
+        evolve(node, weights=True, sample_weights=True, after=node.after[:1]) if _is_cached(node, made) else node
+        for node in nodes
+    ]
 
 
 def _is_cached(node: NetworkNode, made: dict[str, NetworkNode]) -> bool:

@@ -9,7 +9,6 @@ from cpsat_pim.planner.partition import Digits, Partition
 from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.step import Step
 from cpsat_pim.planner.tensors import Graph, LayerTask
-from cpsat_pim.planner.tours import SHARES_WEIGHTS
 from cpsat_pim.planner.weighing import Price, Replication, Weighing
 
 #: Where weights lie: the digits of a region's sides, those of other dims without a name.
@@ -52,13 +51,14 @@ class ReplicaTable:
 
     def _place(self, partition: Partition) -> Place:
         """Return where weights lie; the same for all partitions if there are none."""
-        return (_side(partition.h), _side(partition.w)) if self.task.has_weights else ((), ())
+        dims = self.task.weight_dims
+        return (_side(partition.h, dims), _side(partition.w, dims)) if self.task.has_weights else ((), ())
 
     def _made(self, partition: Partition) -> Iterator[Replication]:
         """Yield every number of replicas, the most first."""
         sharing = partition.sharing if self.task.has_weights else 1
         first = Step(graph=self.graph, task=self.task, partition=partition, rates=self.rates)
-        for replicas in (n for n in range(sharing, 0, -1) if sharing % n == 0):
+        for replicas in self.task.replica_counts(sharing):
             split = evolve(partition, weight_replicas=replicas if self.task.has_weights else None)
             step = evolve(first, partition=split)
             cost, tie = self.weighing.of_phase(step.weights())
@@ -66,11 +66,13 @@ class ReplicaTable:
             yield Replication(replicas=replicas, cost=int(cost), tie=int(tie), node_bytes=held)
 
 
-def _side(digits: Digits) -> Digits:
-    """Return the digits of a side, neighbours of dims that weights do not have as one without a name."""
+def _side(digits: Digits, dims: tuple[str, ...]) -> Digits:
+    """Return the digits of a side, neighbours of dims that weights do not have (`dims`: what they have) as one without
+    a name.
+    """
     found: list[tuple[str, int]] = []
     for dim, factor in digits:
-        name = dim if dim in SHARES_WEIGHTS else ""
+        name = dim if dim in dims else ""
         if found and not name and not found[-1][0]:
             found[-1] = ("", found[-1][1] * factor)
         else:

@@ -19,7 +19,6 @@ from cpsat_pim.planner.tours import (
     REDUCE,
     SHARES_INPUT,
     SHARES_OUTPUT,
-    SHARES_WEIGHTS,
     Tours,
     node_numbers,
     snakes,
@@ -29,12 +28,15 @@ from cpsat_pim.planner.tours import (
 _LONGEST_SIDE = 16
 
 
-def better_tours(array: NodeArray, partition: Partition, has_two_inputs: bool) -> Tours:
-    """Return by exchange the tours that load links less than the default ones; none over a host."""
+def better_tours(array: NodeArray, partition: Partition, second: tuple[str, ...]) -> Tours:
+    """Return by exchange the tours that load links less than the default ones; none over a host.
+
+    `second`: the dims by which nodes share what takes the place of W; none if these are weights.
+    """
     if array.interconnect != MESH:
         return {}
     found = {}
-    exchanges = {PULL: SHARES_INPUT, REDUCE: SHARES_OUTPUT} | ({PULL_W: SHARES_WEIGHTS} if has_two_inputs else {})
+    exchanges = {PULL: SHARES_INPUT, REDUCE: SHARES_OUTPUT} | ({PULL_W: second} if second else {})
     for exchange, dims in exchanges.items():
         if exchange == REDUCE and partition.split("C") == 1:
             continue

@@ -205,6 +205,7 @@ def _layer(graph: Graph, node: NetworkNode, numbers: dict[str, int]) -> simulato
         weight_channels=node.weight_channels,
         views=_views(node, after) if node.views else (),
         has_heads=task.has_heads,
+        has_sample_weights=task.has_sample_weights,
         added=next(((numbers[name], _view(view)) for name, view in (node.adds or {}).items()), None),
         weight_dim=-1 if task.weight_rows is None else Dim[task.weight_rows],
     )

@@ -19,7 +19,6 @@ from cpsat_pim.planner.tours import (
     REDUCE,
     SHARES_INPUT,
     SHARES_OUTPUT,
-    SHARES_WEIGHTS,
     WEIGHTS,
     Tours,
     node_numbers,
@@ -106,7 +105,7 @@ class Step:
         """The tours of what is read besides: of nodes that need the same, each by itself what it adds to its output."""
         if self.task.adds is not None:
             return tours_of(self.array, self.partition, LAYER_DIMS)
-        return self.tours_of(*((PULL_W, SHARES_WEIGHTS) if self.task.reads_weights else (PULL, SHARES_INPUT)))
+        return self.tours_of(*((PULL_W, self.task.weight_dims) if self.task.reads_weights else (PULL, SHARES_INPUT)))
 
     @cached_property
     def viewed(self) -> Viewed:

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from cpsat_pim.planner.channels import Span
 from cpsat_pim.planner.sums import Extent, Sum
+from cpsat_pim.planner.tours import SHARES_WEIGHTS
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Pool, Range, Resize
 
@@ -61,7 +62,7 @@ class LayerTask:
     """A layer with its tensors: `pad` (left, top), `offset` of its output's channels in the stack that it writes.
 
     `beside`: what its input has of a second stack. `adds`: what is added to its output. `has_heads`: N counts heads
-    that lie along channels.
+    that lie along channels. `has_sample_weights`: W differs between samples, as keys and values do.
     """
 
     name: str
@@ -77,6 +78,18 @@ class LayerTask:
     offset: int
     finishes: tuple[Sum, ...] = ()
     has_heads: bool = False
+    has_sample_weights: bool = False
+
+    @property
+    def weight_dims(self) -> tuple[str, ...]:
+        """Dims that W depends on: nodes that agree in them need the same."""
+        return ("N", *SHARES_WEIGHTS) if self.has_sample_weights else SHARES_WEIGHTS
+
+    def replica_counts(self, sharing: int) -> tuple[int, ...]:
+        """How many replicas of its weights nodes may hold, the most first: as many as nodes, where samples have theirs."""
+        if self.has_sample_weights:
+            return (sharing,)
+        return tuple(n for n in range(sharing, 0, -1) if sharing % n == 0)
 
     @property
     def has_weights(self) -> bool:

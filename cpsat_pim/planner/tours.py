@@ -39,11 +39,13 @@ def weight_groups(array: NodeArray, partition: Partition) -> np.ndarray:
     return snakes(np.sort(tours.reshape(-1, partition.sharing // partition.replicas), axis=1), array.cols)
 
 
-def exchange_tours(array: NodeArray, partition: Partition, exchange: str) -> np.ndarray:
-    """The default tours of an exchange."""
+def exchange_tours(
+    array: NodeArray, partition: Partition, exchange: str, weight_dims: tuple[str, ...] = SHARES_WEIGHTS
+) -> np.ndarray:
+    """The default tours of an exchange; `weight_dims`: those that W depends on."""
     if exchange == WEIGHTS:
         return weight_groups(array, partition)
-    dims = {PULL: SHARES_INPUT, PULL_W: SHARES_WEIGHTS, REDUCE: SHARES_OUTPUT}
+    dims = {PULL: SHARES_INPUT, PULL_W: weight_dims, REDUCE: SHARES_OUTPUT}
     return tours_of(array, partition, dims[exchange])
 
 

@@ -89,7 +89,9 @@ def _rings(costed: CostedPlan, layer: str) -> dict[str, list[list[int]]]:
     shown = {WEIGHTS: task.has_weights, PULL: True, PULL_W: not task.has_weights, REDUCE: step.partition.split("C") > 1}
     found = {}
     for exchange in (name for name, is_used in shown.items() if is_used):
-        tours = replaced(exchange_tours(plan.array, step.partition, exchange), step.tours.get(exchange, ()))
+        tours = replaced(
+            exchange_tours(plan.array, step.partition, exchange, task.weight_dims), step.tours.get(exchange, ())
+        )
         if tours.shape[1] > 1:
             found[exchange] = tours.tolist()
     return found

@@ -123,8 +123,10 @@ def _fetched_bytes(graph: Graph, task: LayerTask, split: Split) -> int:
         samples = 1 if task.has_heads else layer.N
         found += max(0, needed) * samples * channels * graph.stacks[task.reads.stack].element_bytes
     if task.reads_weights is not None:
-        copies = n * p * q - 1
-        found += copies * layer.G * layer.K * layer.C * graph.stacks[task.reads_weights.stack].element_bytes
+        copies, samples = (p * q, layer.N) if task.has_sample_weights else (n * p * q, 1)
+        found += (
+            (copies - 1) * samples * layer.G * layer.K * layer.C * graph.stacks[task.reads_weights.stack].element_bytes
+        )
     return found
 
 

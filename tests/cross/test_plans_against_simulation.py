@@ -28,7 +28,7 @@ LAYOUTS = ("BCHW", "BHWC", "BCHW[C2]", "BCHW[C3]", "BHWC[C3]")
 
 def layer(name, after, **fields):
     """A layer of a network."""
-    node = {key: fields.pop(key) for key in ("weights", *BETWEEN) if key in fields}
+    node = {key: fields.pop(key) for key in ("weights", "sample_weights", *BETWEEN) if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
 
@@ -184,6 +184,13 @@ NETWORKS = {
         layer("g", ["d", "gate"], P=6, Q=3, C=2, K=2, join="add", views={"d": resized(6, 3, "linear")}),
         layer("f", ["b", "c"], P=3, Q=7, C=6, K=2, join="concat", views=dict.fromkeys("bc", resized(3, 7, "nearest"))),
     ),
+    "samples": widths(  # each of three samples has keys and values of its own, the last layer's in a cache
+        layer("a", ["input"], P=4, C=2, K=8, N=3),
+        layer("b", ["input"], P=4, C=2, K=8, N=3),
+        layer("c", ["a", "b"], P=4, C=4, K=4, N=3, G=2, weights=False, weight_rows="K", psum_bytes=4),
+        layer("d", ["c", "b"], P=4, C=4, K=4, N=3, G=2, weights=False, weight_rows="C"),
+        layer("e", ["d"], P=4, C=4, K=5, N=3, G=2, sample_weights=True),
+    ),
     "heads": widths(
         layer("a", ["input"], P=6, C=2, K=8),
         layer("b", ["input"], P=6, C=2, K=8),
@@ -207,7 +214,7 @@ def draw(chance, graph, array):
             where = array.whole if chance.random() < 0.5 else region()
             options = list(SPACE.partitions(task, where))
         split = chance.choice(options)
-        replicas = chance.choice([n for n in range(1, split.sharing + 1) if split.sharing % n == 0])
+        replicas = chance.choice(task.replica_counts(split.sharing))
         split = Partition(region=where, h=split.h, w=split.w, weight_replicas=replicas)
         layers[task.name] = LayerPlan(partition=split, node_cycles=chance.randint(0, 99), node_energy_fj=7)
         segments.append((RegionPlan(region=where, layers=(task.name,)),))

@@ -86,7 +86,7 @@ class MadeUpCosts:
 
 def layer(name, after, **fields):
     """A layer of a network."""
-    keys = ("join", "pool", "weights", "input_pool", "views", "adds", "shared_heads")
+    keys = ("join", "pool", "weights", "input_pool", "views", "adds", "shared_heads", "sample_weights")
     node = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
@@ -131,6 +131,11 @@ NETWORKS = {
         layer("a", ["input"], P=4, C=2, K=4),
         layer("b", ["input"], P=4, C=2, K=4),
         layer("c", ["a", "b"], P=4, C=2, K=4, G=2, weights=False),
+    ],
+    "samples": [  # each sample has its own second operand
+        layer("a", ["input"], P=2, C=2, K=4, N=2),
+        layer("b", ["input"], P=2, C=2, K=4, N=2),
+        layer("c", ["a", "b"], P=2, C=2, K=2, N=2, G=2, weights=False),
     ],
 }
 

@@ -88,3 +88,37 @@ def test_pixels_as_tokens_are_counted_as_pixels():
     graph = build_graph(found)
     assert graph.task("scores").weight_rows == "K"
     assert graph.task("context").weight_rows == "C"
+
+
+def test_samples_of_attention_that_are_counted_as_groups_are_samples():
+    """Two sequences of three heads: six groups with keys of their own are two samples of three groups."""
+    network = Network(
+        name="n",
+        input=InputSize(N=2, C=12, W=4),
+        layers=[
+            node("query", "input", N=2, P=4, C=12, K=12),
+            node("key", "input", N=2, P=4, C=12, K=12),
+            node("scores", "query", "key", P=4, C=4, K=4, G=6, weights=False),
+            node("out", "scores", N=2, P=4, C=12, K=5),
+        ],
+    )
+    counted = with_positions(network)
+    assert positions(counted)["scores"] == (2, 1, 4)
+    task = build_graph(counted).task("scores")
+    assert (task.workload.G, task.has_sample_weights, task.weight_dims) == (3, True, ("N", "K", "C", "G"))
+
+
+def test_cached_keys_of_several_samples_stay_with_each():
+    """Keys of seven tokens, of which the layer behind makes one: each of two samples has its own on all its nodes."""
+    network = Network(
+        name="n",
+        input=InputSize(N=2, C=12, W=1),
+        layers=[
+            node("query", "input", N=2, C=12, K=12),
+            node("key", "input", N=2, C=12, K=12),
+            node("scores", "query", "key", C=4, K=7, G=6, weights=False),
+        ],
+    )
+    task = build_graph(written_out(network)).task("scores")
+    assert (task.workload.N, task.workload.G, task.has_weights, task.has_sample_weights) == (2, 3, True, True)
+    assert task.replica_counts(4) == (4,)

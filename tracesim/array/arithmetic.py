@@ -24,8 +24,8 @@ def reader_channels(reading: Reading, count: int) -> Ints:
 def convolve_part(layer: Layer, part: Part, inputs: Ints, present: Ints, channels: Ints, weights: Ints) -> Ints:
     """Return the partial sums of a part, int64[N, channels, Q, P] with zeros elsewhere.
 
-    `inputs`, `present` int64[N, stack's C, H, W]; `channels` by the reader's channel; `weights` int64[g, k, c, S, R] of
-    the part's box. ExecutionError where an input is not present.
+    `inputs`, `present` int64[N, stack's C, H, W]; `channels` by the reader's channel; `weights` int64[n, g, k, c, S, R]
+    of the part's box, n = 1 where samples share them. ExecutionError where an input is not present.
     """
     bounds = layer.bounds.tolist()
     p, q = (np.arange(*of) for of in (part.p, part.q))
@@ -33,6 +33,7 @@ def convolve_part(layer: Layer, part: Part, inputs: Ints, present: Ints, channel
     sums = np.zeros((samples, count * bounds[K], bounds[3], bounds[2]), np.int64)
     stride_w, stride_h, dilation_w, dilation_h = layer.conv.tolist()
     for block, index, n in _blocks(layer, part):
+        own = np.broadcast_to(weights, (len(n), *weights.shape[1:]))
         c = channels[block * bounds[C_DIM] + part.c[0] : block * bounds[C_DIM] + part.c[1]]
         k = np.arange(*part.k) + block * bounds[K]
         for s in range(bounds[S]):
@@ -40,7 +41,7 @@ def convolve_part(layer: Layer, part: Part, inputs: Ints, present: Ints, channel
                 rows = q * stride_h + s * dilation_h - layer.pad[1]
                 cols = p * stride_w + r * dilation_w - layer.pad[0]
                 values = _gather(inputs, present, n, c, rows, cols)
-                sums[np.ix_(n, k, q, p)] += np.einsum("ncqp,kc->nkqp", values, weights[index, :, :, s, r])
+                sums[np.ix_(n, k, q, p)] += np.einsum("ncqp,nkc->nkqp", values, own[:, index, :, :, s, r])
     return sums
 
 

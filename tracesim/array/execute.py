@@ -33,7 +33,8 @@ class Outcome(NamedTuple):
 
 
 def execute_plan(plan: Plan, inputs: Ints, weights: dict[int, Ints]) -> Outcome:
-    """Carry out a plan. `inputs` int64[N, C, H, W]; `weights` by layer int64[G, K, C, S, R].
+    """Carry out a plan. `inputs` int64[N, C, H, W]; `weights` by layer int64[N, G, K, C, S, R], N = 1 where
+    samples share them.
 
     ExecutionError where an element is not where it must be. Outputs are not compared with anything here.
     """
@@ -73,7 +74,7 @@ def _run_step(case: Case, homes: dict[int, Store], number: int, weights: dict[in
 def _gather_weights(
     case: Case, homes: dict[int, Store], number: int, weights: dict[int, Ints], weighing: Phase, pulling: Phase
 ) -> dict[int, Ints]:
-    """Return each node's weight box int64[g, k, c, S, R], from its chunk and what it receives."""
+    """Return each node's weight box int64[n, g, k, c, S, R], from its chunk and what it receives."""
     if case.network.weights[number] is not None:
         return _pulled_weights(case, number, _pull_weights(case, homes, number, pulling))
     boxes = {place.node: _weight_box(case, number, place, weights[number]) for place in step_places(case, number)}
@@ -90,9 +91,11 @@ def _gather_weights(
 
 
 def _weight_box(case: Case, number: int, place: Place, weights: Ints) -> Ints:
-    part = part_of(case.plan, number, place)
-    box = weights[slice(*part.g), slice(*part.k), slice(*part.c)]
-    require(box.size == weight_elements(case.plan.layers[number], part), "a weight box has the wrong size")
+    """Return a node's part of all weights, int64[N, G, K, C, S, R]; one sample where samples share them."""
+    part, layer = part_of(case.plan, number, place), case.plan.layers[number]
+    samples = part.n if layer.has_sample_weights else (0, 1)
+    box = weights[slice(*samples), slice(*part.g), slice(*part.k), slice(*part.c)]
+    require(box.size == weight_elements(layer, part), "a weight box has the wrong size")
     return box
 
 
@@ -105,9 +108,9 @@ def _pulled_weights(case: Case, number: int, store: Store) -> dict[int, Ints]:
     channels = reader_channels(reading, groups * (inputs if along_k else outputs))
     boxes = {}
     for place in step_places(case, number):
-        whole = store.values[place.node][0, channels]
-        shaped = whole.reshape(groups, inputs, outputs) if along_k else whole.reshape(groups, outputs, inputs)
-        by_k = shaped.transpose(0, 2, 1) if along_k else shaped
+        whole = store.values[place.node][:, channels]
+        shaped = whole.reshape(-1, groups, *((inputs, outputs) if along_k else (outputs, inputs)))
+        by_k = shaped.swapaxes(2, 3) if along_k else shaped
         boxes[place.node] = _weight_box(case, number, place, by_k[..., None, None])
     return boxes
 

@@ -93,7 +93,10 @@ class Replica(NamedTuple):
 
 
 def weight_replicas(case: Case, number: int) -> list[Replica]:
-    """Return the groups of nodes that share the weights of a layer; ValueError if the replicas do not divide a set."""
+    """Return the groups of nodes that share the weights of a layer; ValueError if the replicas do not divide a set.
+
+    Where samples have weights of their own, each node holds all of its own.
+    """
     step, layer, cols = case.plan.steps[number], case.plan.layers[number], case.plan.array.cols
     if layer.weight_dim >= 0:
         return []
@@ -102,11 +105,13 @@ def weight_replicas(case: Case, number: int) -> list[Replica]:
         if step.weight_replicas < 1 or len(members) % step.weight_replicas:
             raise ValueError(f"Plan.steps[{number}].weight_replicas: must divide {len(members)} nodes")
         size = len(members) // step.weight_replicas
-        count = weight_elements(layer, part_of(case.plan, number, members[0]))
+        if layer.has_sample_weights and size > 1:
+            raise ValueError(f"Plan.steps[{number}].weight_replicas: must be {len(members)}, samples have their own")
+        counts = {each.node: weight_elements(layer, part_of(case.plan, number, each)) for each in members}
         tour = tour_of([place.node for place in members], cols, ())
         for start in range(0, len(tour), size):
             group = tour_of(tour[start : start + size], cols, step.tours.weights)
-            replicas.append(Replica(tuple(group), tuple(cut((0, count), size))))
+            replicas.append(Replica(tuple(group), tuple(cut((0, counts[group[0]]), size))))
     return replicas
 
 
@@ -147,7 +152,8 @@ def pull_phase(case: Case, number: int) -> Phase:
         scans, added = _view_inputs(case, number, nodes, reading)
         viewing, additions = viewing + scans, additions + added
     if (second := case.network.weights[number]) is not None:
-        for members in sharing_sets(nodes, (G, K, C)):
+        own = (N,) if case.plan.layers[number].has_sample_weights else ()
+        for members in sharing_sets(nodes, (*own, G, K, C)):
             tour = tour_of([place.node for place in members], case.plan.array.cols, step.tours.pull_w)
             pulled.append(_pull_set(case, WEIGHT, 0, second, node_weights(case, number, members[0]), tour))
     flows = tuple(flow for made, _ in pulled for flow in made)

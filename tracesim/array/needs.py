@@ -69,12 +69,13 @@ def pooled_area(raw: Area, pool: Pool) -> Area:
 def weight_area(network: Network, number: int, layer: Layer, part: Part) -> Area:
     """Return what a part needs of the tensor that it reads as W, in channels of that tensor's stack."""
     reading = network.weights[number]
-    if reading is None or any(low >= high for low, high in (part.k, part.c, part.g)):
+    samples = part.n if layer.has_sample_weights else (0, 1)
+    if reading is None or any(low >= high for low, high in (samples, part.k, part.c, part.g)):
         return NOWHERE
     dim, channel = (C, part.c) if layer.weight_dim == K else (K, part.k)
     channels = _in_stack(reading, _grouped(part.g, channel, int(layer.bounds[dim])))
     rows, columns = _around(part.k if layer.weight_dim == K else part.c, network.stack_shapes[reading.stack][3])
-    return area((0, 1), channels, rows, columns)
+    return area(samples, channels, rows, columns)
 
 
 def _around(positions: Range, width: int) -> tuple[Range, Range]:
@@ -85,9 +86,9 @@ def _around(positions: Range, width: int) -> tuple[Range, Range]:
 
 
 def weight_elements(layer: Layer, part: Part) -> int:
-    """Return the weights of a part: its g, k, c and all of the filter."""
+    """Return the weights of a part: its g, k, c and all of the filter, for each sample if these have their own."""
     count = int(layer.bounds[R] * layer.bounds[S])
-    for low, high in (part.g, part.k, part.c):
+    for low, high in (part.g, part.k, part.c, *((part.n,) if layer.has_sample_weights else ())):
         count *= max(0, high - low)
     return count
 

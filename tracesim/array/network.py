@@ -142,8 +142,9 @@ def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: 
     layer = plan.layers[number]
     if layer.weight_dim < 0:
         return None
-    if layer.join != ALONE or (layer.bounds[[0, 1]] != 1).any() or blocks_of(layer)[0] != 1:
-        raise ValueError(f"layer {number} reads W from a tensor: it must have R = S = N = 1 and no join")
+    has_own = layer.has_sample_weights or blocks_of(layer)[0] == 1
+    if layer.join != ALONE or (layer.bounds[[0, 1]] != 1).any() or not has_own:
+        raise ValueError(f"layer {number} reads W from a tensor: it must have R = S = 1, W by sample, and no join")
     tensors = layer.after[1:2]
     return reading_of(tensors, taken_of(tensors, shapes, layer.weight_channels), members, None)
 
@@ -299,8 +300,9 @@ def _check_weights(plan: Plan, network: Network, number: int) -> None:
     rows, other = (C, K) if layer.weight_dim == K else (K, C)
     n, _, height, width = network.shapes[reading.tensors[0]]
     have = n, sum(count for _, count in reading.spans), height * width
-    if have != (1, b[G] * b[rows], b[other]) or network.widths[reading.stack] != layer.width_bytes[1]:
-        raise ValueError(f"layer {number}: reads W of shape {have}, must be {(1, b[G] * b[rows], b[other])}")
+    must = blocks_of(layer)[0] if layer.has_sample_weights else 1, b[G] * b[rows], b[other]
+    if have != must or network.widths[reading.stack] != layer.width_bytes[1]:
+        raise ValueError(f"layer {number}: reads W of shape {have}, must be {must}")
 
 
 def viewed_size(network: Network, reading: Reading) -> tuple[int, int]:

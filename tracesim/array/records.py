@@ -95,6 +95,7 @@ class Layer(NamedTuple):
     of what it reads as I, side by side, and as W, in the order of its own; None: all. `views`: of each tensor that
     is concatenated, or of the sum, how it is pooled or resized before; none: all as `input_pool` says.
     `has_heads`: N counts heads that share W, and they lie along channels, block g * N + n of inputs and outputs each.
+    `has_sample_weights`: W differs between samples, as where it is read, or cached, by sample.
     `added`: a tensor that is added to its output, and how it is pooled or resized before.
     """
 
@@ -111,6 +112,7 @@ class Layer(NamedTuple):
     weight_channels: tuple[tuple[int, int], ...] | None = None
     views: tuple[View, ...] = ()
     has_heads: bool = False
+    has_sample_weights: bool = False
     added: tuple[int, View] | None = None
 
 

@@ -102,7 +102,7 @@ class Problem:
         """The best partition of a layer at given homes; `replicas` is the most that its weights may have."""
         partitions = self.partitions(name, region)
         if replicas is not None:
-            partitions = [with_replicas(partition, replicas) for partition in partitions]
+            partitions = [with_replicas(self.graph.task(name), partition, replicas) for partition in partitions]
         around = self.step_homes(name, homes)
         return self.layer(name).cheapest([(partition, around) for partition in partitions], self.effort)
 

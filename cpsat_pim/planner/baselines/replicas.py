@@ -5,7 +5,6 @@ from attrs import evolve
 
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.planner.baselines.problem import Problem
-from cpsat_pim.planner.baselines.step_costs import with_replicas
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.step import Step
@@ -47,8 +46,8 @@ def _reduced(problem: Problem, plan: Plan, name: str, excess_bytes: int) -> Plan
     layer = plan.layers[name]
     held = _weight_bytes(problem, plan, name, layer.partition.replicas)
     replicas = layer.partition.replicas
-    while replicas > 1:
-        replicas = with_replicas(layer.partition, replicas - 1).replicas
+    counts = problem.graph.task(name).replica_counts(layer.partition.sharing)
+    for replicas in (n for n in counts if n < layer.partition.replicas):
         if int((held - _weight_bytes(problem, plan, name, replicas)).min()) >= excess_bytes:
             break
     partition = evolve(layer.partition, weight_replicas=replicas)

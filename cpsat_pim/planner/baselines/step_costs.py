@@ -265,7 +265,7 @@ class _Cheapest:
         return Choice(partition=partition, homes=homes, cost=cost, node=node)
 
 
-def with_replicas(partition: Partition, replicas: int) -> Partition:
-    """The partition with the most replicas of its weights that are no more than `replicas` and divide its sets."""
-    most = max(n for n in range(1, min(replicas, partition.sharing) + 1) if partition.sharing % n == 0)
-    return evolve(partition, weight_replicas=most)
+def with_replicas(task: LayerTask, partition: Partition, replicas: int) -> Partition:
+    """The partition with the most replicas of its weights that are no more than `replicas`, else the fewest."""
+    counts = task.replica_counts(partition.sharing)
+    return evolve(partition, weight_replicas=next((n for n in counts if n <= replicas), counts[-1]))

@@ -187,15 +187,18 @@ def pyramid(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
 
 
 def attention(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
-    """Queries, keys and values of two heads; scores and context read a tensor as W."""
-    tokens = draw(st.integers(2, 4))
-    make = {"P": tokens, "C": 4, "K": 4}
-    return (1, 4, 1, tokens), [
+    """Queries, keys and values of two heads; scores and context read a tensor as W, or of a cache, by sample."""
+    tokens, samples = draw(st.integers(2, 4)), draw(st.integers(1, 3))
+    make = {"P": tokens, "C": 4, "K": 4, "N": samples}
+    heads = {"P": tokens, "G": 2, "N": samples, "has_sample_weights": samples > 1}
+    if draw(st.booleans()):
+        return (samples, 4, 1, tokens), [layer((0,), **make), layer((1,), C=2, K=tokens + 1, **heads)]
+    return (samples, 4, 1, tokens), [
         layer((0,), **make),
         layer((0,), **make),
         layer((0,), **make),
-        layer((1, 2), P=tokens, C=2, K=tokens, G=2, weight_dim=K),
-        layer((4, 3), P=tokens, C=tokens, K=2, G=2, weight_dim=C),
+        layer((1, 2), C=2, K=tokens, weight_dim=K, **heads),
+        layer((4, 3), C=tokens, K=2, weight_dim=C, **heads),
     ]
 
 
@@ -325,7 +328,8 @@ def steps_of(draw: Any, of: Layer, region: tuple[int, int, int, int]) -> Step:
     """Draw a partition, and a number of replicas that divides the nodes which share weights."""
     h, w = (draw(factored(side, (N, P, Q, K, C, G))) for side in region[2:])
     sharing = int(np.prod([factor for dim, factor in h + w if dim in (N, P, Q)]))
-    replicas = draw(st.sampled_from([f for f in range(1, sharing + 1) if sharing % f == 0]))
+    counts = [f for f in range(1, sharing + 1) if sharing % f == 0]
+    replicas = sharing if of.has_sample_weights else draw(st.sampled_from(counts))
     return step(region, h, w, replicas, draw(st.integers(1, 30)))
 
 
@@ -350,8 +354,8 @@ def values_of(plan: Plan, seed: int) -> tuple[np.ndarray, dict[int, np.ndarray]]
     random = np.random.default_rng(seed)
     weights = {}
     for number, each in enumerate(plan.layers):
-        r, s, _, _, c, k, _, g = each.bounds.tolist()
-        weights[number] = random.integers(1, 9, (g, k, c, s, r))
+        r, s, _, _, c, k, n, g = each.bounds.tolist()
+        weights[number] = random.integers(1, 9, (n if each.has_sample_weights else 1, g, k, c, s, r))
     return random.integers(1, 9, plan.input_shape), weights
 
 

@@ -47,20 +47,21 @@ def take(tensor: np.ndarray, channels: tuple[tuple[int, int], ...] | None) -> np
 
 
 def as_weights(layer: Layer, tensor: np.ndarray) -> np.ndarray:
-    """Return [G, K, C, 1, 1] of a tensor [1, G * C, H, W] of K positions, or [1, G * K, H, W] of C."""
+    """Return [N, G, K, C, 1, 1] of a tensor [N, G * C, H, W] of K positions, or [N, G * K, H, W] of C."""
     _, _, _, _, c, k, _, g = layer.bounds.tolist()
     if layer.weight_dim == K:
-        return tensor[0].reshape(g, c, k).swapaxes(1, 2)[..., None, None]
-    return tensor[0].reshape(g, k, c)[..., None, None]
+        return tensor.reshape(-1, g, c, k).swapaxes(2, 3)[..., None, None]
+    return tensor.reshape(-1, g, k, c)[..., None, None]
 
 
 def convolve(layer: Layer, read: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return [N, G * K, Q, P], or of heads along channels [1, G * N * K, Q, P]: each of them by itself."""
     if not layer.has_heads:
-        return convolve_samples(layer, read, weights)
+        own = np.broadcast_to(weights, (len(read), *weights.shape[1:]))
+        return np.concatenate([convolve_samples(layer, read[n : n + 1], own[n]) for n in range(len(read))])
     groups, heads = layer.bounds[[7, 6]].tolist()
     blocks = read.reshape(groups, heads, -1, *read.shape[2:])
-    made = [convolve_samples(layer, blocks[:, n].reshape(1, -1, *read.shape[2:]), weights) for n in range(heads)]
+    made = [convolve_samples(layer, blocks[:, n].reshape(1, -1, *read.shape[2:]), weights[0]) for n in range(heads)]
     by_group = np.stack([one.reshape(groups, -1, *one.shape[2:]) for one in made], axis=1)
     return by_group.reshape(1, -1, *by_group.shape[3:])
 

@@ -68,7 +68,7 @@ def test_layer_that_would_finish_two_sums_is_refused() -> None:
         ([layer((0,)), layer((0,)), layer((1, 2), join=ADD), layer((1, 0), join=ADD)], "another one"),
         ([layer((0,)), layer((0,), P=2), layer((1, 2), C=2, join=CONCAT)], "different sizes"),
         ([layer((0,)), layer((1, 1), C=2, join=CONCAT)], "concatenates a tensor twice"),
-        ([layer((0,)), layer((0, 1), R=2, weight_dim=4)], "R = S = N = 1"),
+        ([layer((0,)), layer((0, 1), R=2, weight_dim=4)], "R = S = 1"),
         ([layer((0,)), layer((0, 1), K=2, weight_dim=5)], "reads W of shape"),
         ([layer((0, 0))], "reads one tensor"),
         ([layer((2,))], "from before the layer"),
