@@ -1,5 +1,6 @@
 """What a search looks for: homes and options by layer as a sum of small tables, and plans made of their optima."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import Any
@@ -234,10 +235,9 @@ class Instance:
                 del names[i]
         return Factor(variables=tuple(names), cost=cost, tie=tie)
 
-    def uses(self, choice: Choice) -> list[Use]:
-        """Return the options that an optimum uses, at its homes, each once."""
-        found = {(id(options), at): (options, at) for _, options, at in self._used(choice)}
-        return list(found.values())
+    def uses(self, choice: Choice) -> Counter[Use]:
+        """Return the options that an optimum uses, at its homes, and how many layers use them."""
+        return Counter((options, at) for _, options, at in self._used(choice))
 
     def _used(self, choice: Choice) -> Iterator[tuple[str, LayerOptions, At]]:
         at_once = {name for i in choice.ways for name in self.parallels[i].block.layers}

@@ -26,7 +26,7 @@ from cpsat_pim.planner.seek import seek_any_plan
 from cpsat_pim.planner.solved import Incumbent, Report, SearchLimits, SolvedPlan, ignore, statistics_of
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.tensors import Graph
-from cpsat_pim.planner.tighten import Tightening
+from cpsat_pim.planner.tighten import Tightening, layers_of
 from cpsat_pim.planner.weighing import FREE_BYTES, Price
 
 
@@ -195,7 +195,7 @@ class _Search:
         refined += self.tightening.refine(best, price)
         solved = 0
         if not refined:
-            solved = self.tightening.solve(self._problems(best, price))
+            solved = self.tightening.solve(self._problems(best, price), layers=layers_of(uses, best))
             if price == FREE_BYTES:
                 self._keep_best()
         self.report(

@@ -1,14 +1,16 @@
 """Tightening of what an optimum over lower bounds uses: data movement that was not computed, bounds, node problems."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
 from cpsat_pim.planner.instance import Use
 from cpsat_pim.planner.labels.reduced import OptionUse
-from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem, Useful
+from cpsat_pim.planner.nodes import HIGHEST, NodeCost, NodeCosts, NodeProblem, Useful
+from cpsat_pim.planner.nodes.requests import solve_seconds
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.solved import SearchLimits
 from cpsat_pim.planner.usefulness import Usefulness
@@ -79,24 +81,36 @@ class Tightening:
             and known.gap > self.limits.wide_gap * known.value
         )
 
-    def solve(self, problems: Useful, until: float = math.inf) -> int:
+    def solve(self, problems: Useful, until: float = math.inf, layers: Mapping[NodeProblem, int] | None = None) -> int:
         """Solve the node problems of an optimum up to the costs that are of use; return how many bounds that narrowed.
 
-        First those that have no mapping, then those with the widest gaps (half of the widest or more), then energies.
-        Solves end at the time `until`, if that is before the search ends.
+        First those that have no mapping, then those whose gaps cost the plan most, then energies. `layers`: how many
+        layers use a problem; one if absent. Solves end at the time `until`, if that is before the search ends.
         """
         known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
         left = [problem for problem, cost in known.items() if not cost.is_proven and cost.least < problems[problem]]
         chosen = [problem for problem in left if not known[problem].is_solved]
         if not chosen:
-            widest = max((known[problem].gap for problem in left), default=0)
-            chosen = [problem for problem in left if 2 * known[problem].gap >= widest]
+            chosen = self._most_promising({problem: known[problem] for problem in left}, layers or {})
         if chosen:
             slack = self.slack()
             of_node = None if slack is None else -(-slack // self.factor)
             self.costs.solve_all(chosen, of_node, min(until, self.until), problems)
             return sum(self.costs.cost(problem) != known[problem] for problem in chosen)
         return self._solve_energies(known) if self.then_energy() else 0
+
+    def _most_promising(
+        self, left: Mapping[NodeProblem, NodeCost], layers: Mapping[NodeProblem, int]
+    ) -> list[NodeProblem]:
+        """Return the problems whose gaps, in all layers that use them, are widest for the seconds that their next
+        solves may take: those with half of the widest or more.
+        """
+        rates = {
+            problem: known.gap * layers.get(problem, 1) / solve_seconds(known, self.costs.time_limit)
+            for problem, known in left.items()
+        }
+        widest = max(rates.values(), default=0)
+        return [problem for problem, rate in rates.items() if 2 * rate >= widest]
 
     def _solve_energies(self, known: dict[NodeProblem, Any]) -> int:
         """Find the least energies of node programs of least latency; return how many bounds that narrowed."""
@@ -122,3 +136,14 @@ class Tightening:
             if not self.is_over():
                 self.costs.refine(problem)
         return bool(unseen or plain) or self.solve(dict.fromkeys(problems, HIGHEST)) > 0
+
+
+def layers_of(
+    uses: Counter[Use], best: Sequence[tuple[Use, tuple[Partition, NodeProblem] | None]]
+) -> Counter[NodeProblem]:
+    """Return how many layers use each node problem of an optimum."""
+    found: Counter[NodeProblem] = Counter()
+    for use, option in best:
+        if option is not None:
+            found[option[1]] += uses[use]
+    return found

@@ -20,7 +20,7 @@ class MadeUpCosts:
     def __init__(self, objective):
         self.objective, self.solved, self.solves, self.reused = objective, set(), 0, 0
         self.mapping, self.stop, self.jobs = object(), threading.Event(), 1
-        self.energy_bounds, self.padding = {}, 0.0
+        self.energy_bounds, self.padding, self.time_limit = {}, 0.0, 1.0
 
     def close(self):
         """Nothing is open."""

@@ -7,6 +7,7 @@ from multiprocessing import get_context
 from types import SimpleNamespace
 
 import pytest
+from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import read_arch
@@ -124,6 +125,22 @@ def test_tied_problem_is_solved_where_there_was_no_time_for_the_free_one(monkeyp
     found = costs.solve(TIED)
     assert passes == [1, 1]
     assert found.value == found.least == optimum(constraints=TIED.constraints).cost
+
+
+def test_tied_problem_is_solved_again_in_its_own_layouts_alone(monkeypatch):
+    """Where a solve in any layouts found its mapping and no proof, that one is not solved again: by walks at once."""
+    costs, asked = NodeCosts(ARCH, LATENCY), []
+    free, mapping = costs.cost(FREE), optimum(constraints=TIED.constraints).mapping
+    monkeypatch.setitem(costs._known, FREE, evolve(free, value=10**6, mapping=mapping, seconds=7.0))
+    costs.cost(TIED)
+    costs._transfer(TIED)
+    assert costs.cost(TIED).mapping is not None
+    monkeypatch.setattr(Workers, "run", lambda self, tasks, on_solved, until: asked.extend(tasks))
+    costs.solve(TIED)
+    (task,) = asked
+    assert task.request.constraints == TIED.constraints
+    assert task.request.by_walks
+    assert task.request.time_limit == 60  # what the first solve of a problem has by default; 4 times 7 s are less
 
 
 def test_least_energy_at_least_latency_is_that_of_a_budget(costs):

@@ -205,9 +205,15 @@ class NodeCosts:
         return known is None or known.is_proven or known.least >= below
 
     def _depends_on_layouts(self, problem: NodeProblem) -> bool:
-        """Whether bounds show that the optimum in any layouts would not prove that in the problem's layouts."""
+        """Whether the problem is solved in its own layouts at once.
+
+        Bounds show that the optimum in any layouts would not prove that in its own; or a solve in any layouts did not.
+        """
         known, free = self.cost(problem), self.cost(problem.relaxation)
-        return known is not None and free is not None and known.is_tied and known.least > _LAYOUTS * free.least
+        if known is None or free is None:
+            return False
+        is_tried = known.is_solved and free.seconds > 0 and not problem.is_free
+        return is_tried or (known.is_tied and known.least > _LAYOUTS * free.least)
 
     def _is_worth_a_solve(self, problem: NodeProblem, below: int) -> bool:
         """Whether layouts make more of a difference than what is not proven of the problem with free ones."""
@@ -296,7 +302,7 @@ class NodeCosts:
         for mapping in self._in_layouts(problem, relaxed.mapping):
             candidate = self._solved(problem, found, mapping, 0)
             if found.value is None or (candidate.value or 0) < found.value:
-                found = candidate
+                found = evolve(candidate, seconds=max(found.seconds, relaxed.seconds))
         if found.is_solved and found.mapping != known.mapping:
             self._verify(problem, found.mapping)
             self.transferred += found.is_proven

@@ -57,7 +57,8 @@ class NodeCost:
     No mapping costs less than `least`. `is_spatial`, `is_refined`, `is_tied`: whether that is the mapper's bound of the
     PEs' arrangements at least, that of tiles in any layouts, and that of tiles in the problem's layouts, not just that
     of all PEs at work. `value` is the cost of `mapping`.
-    `least_energy_fj`: no mapping that costs as little as `value` takes less energy. `seconds`: of the longest solve.
+    `least_energy_fj`: no mapping that costs as little as `value` takes less energy.
+    `seconds`: of its longest solve, or of the solve in any layouts that found its mapping.
     """
 
     least: int

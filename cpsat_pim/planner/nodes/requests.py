@@ -12,6 +12,11 @@ from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem
 _LONGER = 4.0
 
 
+def solve_seconds(known: NodeCost, time_limit: float) -> float:
+    """Return how many seconds the next solve of a problem may take, of which the first one takes `time_limit`."""
+    return max(time_limit, _LONGER * known.seconds)
+
+
 def value_request(
     problem: NodeProblem, known: NodeCost, below: int, objective: Objective, time_limit: float, padding: float
 ) -> Any:
@@ -25,7 +30,7 @@ def value_request(
     return SolveRequest(
         then=None,
         objective=objective,
-        time_limit=max(time_limit, _LONGER * known.seconds),
+        time_limit=solve_seconds(known, time_limit),
         constraints=problem.constraints,
         start=known.mapping if is_start else None,
         value_to_beat=None if is_start or below == HIGHEST else below,
