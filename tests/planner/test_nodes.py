@@ -166,6 +166,21 @@ def test_what_was_solved_is_kept_in_the_file(tmp_path):
     assert not NodeCosts(ARCH, LATENCY, tmp_path / "nodes.db", version="2").cost(TIED).is_solved
 
 
+def test_bounds_are_kept_in_the_file(tmp_path, monkeypatch):
+    """Another search has them at once: neither those of the PEs' arrangements nor those of tiles are computed again."""
+    first = NodeCosts(ARCH, LATENCY, tmp_path / "nodes.db", "1")
+    raised, other = first.raise_bound(FREE), NodeProblem(layer=ConvWorkload(P=4, C=6, K=4), layouts=(1, 0))
+    refined = first.refine_tied(other)
+    first.close()
+    for name in ("tile_lower_bound", "layer_lower_bound"):
+        monkeypatch.setattr(f"cpsat_pim.planner.nodes.bounds.{name}", None)
+    again = NodeCosts(ARCH, LATENCY, tmp_path / "nodes.db", "1")
+    assert again.cost(other) == again.refine_tied(other) == refined
+    assert again.cost(FREE).is_spatial and not again.cost(FREE).is_refined
+    assert again.cost(FREE).least == again.cost(TIED).least == raised.least
+    assert again.cost(other.relaxation).least <= refined.least
+
+
 def test_file_that_is_no_store_is_refused(tmp_path):
     """One line that names the file."""
     path = tmp_path / "nodes.db"

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound, tile_lower_bound
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping.check import check_fits
-from cpsat_pim.planner.nodes.problem import HIGHEST, NodeProblem
+from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem
 from cpsat_pim.planner.nodes.store import NodeStore
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.padding import padded_layers
@@ -38,8 +38,8 @@ class NodeBounds:
     """Bounds of node problems, each computed once.
 
     Each is tighter than the one before and takes longer: `plain`, at once; `spatial`, of the arrangements of the PEs
-    (docs/solver.md, B1), hundredths of a second; `tiles` (B12), a tenth or more, kept in the store if there is one. The
-    first two are those of all layouts.
+    (docs/solver.md, B1), hundredths of a second; `tiles` (B12), a tenth or more. The last two are kept in the store if
+    there is one; the first two are those of all layouts.
     """
 
     def __init__(
@@ -62,17 +62,49 @@ class NodeBounds:
         return int(self.objective.value(-(-layer.macs // array.macs_per_cycle), energy_fj))
 
     def spatial(self, problem: NodeProblem) -> int | None:
-        """Return the bound of the arrangements of the PEs; None: there is no mapping."""
+        """Return the bound of the arrangements of the PEs, or a better one that is kept; None: there is no mapping."""
         if problem not in self._spatial:
-            self._spatial[problem] = self._least(problem.layer, layer_lower_bound)
+            found = self._read(problem)
+            if found is None:
+                least = self._least(problem.layer, layer_lower_bound)
+                found = TileBound(least=least, below=least or 0)
+                self._write(problem, found)
+            self._spatial[problem] = found.least
         return self._spatial[problem]
+
+    def known(self, problem: NodeProblem) -> NodeCost | None:
+        """Return the best bound that is kept, in any layouts or in the problem's, or the plain one; None if it is kept
+        that there is no mapping.
+        """
+        found = NodeCost(least=self.plain(problem.layer), is_refined=False, is_spatial=False, is_tied=False)
+        for one in dict.fromkeys((problem.relaxation, problem)):
+            kept = self._tiles.get(one) or self._read(one)
+            if kept is not None and kept.least is None:
+                return None
+            if kept is not None:
+                found = evolve(
+                    found,
+                    least=max(found.least, kept.least or 0),
+                    is_spatial=True,
+                    is_refined=kept.is_final or found.is_refined,
+                    is_tied=kept.is_final and one == problem,
+                )
+        return found
+
+    def _read(self, problem: NodeProblem) -> TileBound | None:
+        kept = self._store.read(f"floor {self._key(problem)}") if self._store else None
+        return None if kept is None else TileBound(**kept)
+
+    def _write(self, problem: NodeProblem, found: TileBound) -> None:
+        if self._store:
+            self._store.write(f"floor {self._key(problem)}", asdict(found))
 
     def tiles(self, problem: NodeProblem, below: int = HIGHEST) -> TileBound:
         """Return the bound of the tiles of all mappings in the problem's layouts, raised up to a cost `below`.
 
         It begins at the bound of free layouts, if that is known.
         """
-        found = self._tiles.get(problem) or self._recall(problem)
+        found = self._tiles.get(problem) or self._read(problem)
         if found is None or not found.reaches(below):
             before = found or self._tiles.get(problem.relaxation)
             known = before.least or 0 if before else 0
@@ -84,14 +116,9 @@ class NodeBounds:
                 )
 
             found = TileBound(least=self._least(problem.layer, bound), below=below)
-            if self._store:
-                self._store.write(f"floor {self._key(problem)}", asdict(found))
+            self._write(problem, found)
         self._tiles[problem] = found
         return found
-
-    def _recall(self, problem: NodeProblem) -> TileBound | None:
-        kept = self._store.read(f"floor {self._key(problem)}") if self._store else None
-        return None if kept is None else TileBound(**kept)
 
     def _least(self, layer: ConvWorkload, bound: Callable[..., int | None]) -> int | None:
         """Return the least bound of the padded layers that fit the node."""

@@ -95,10 +95,10 @@ class NodeCosts:
         return self._known[problem]
 
     def _recall(self, problem: NodeProblem) -> NodeCost | None:
-        """Return what the file knows, or the plainest bound."""
+        """Return what the file knows, or a bound."""
         kept = self._store.read(self._key(problem)) if self._store else None
         if kept is None:
-            return NodeCost(least=self._bounds.plain(problem.layer), is_refined=False, is_spatial=False, is_tied=False)
+            return self._bounds.known(problem)
         found = NodeCost.from_dict(kept)
         self.reused += found.is_solved
         return found
