@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from cpsat_pim.planner.instance import Use
 from cpsat_pim.planner.labels.reduced import OptionUse
@@ -35,6 +35,8 @@ class Tightening:
     slack: Callable[[], int | None]
     factor: int
     then_energy: Callable[[], bool]
+    #: What was known of problems, in their layouts and in any, before solves that narrowed nothing.
+    fruitless: dict[NodeProblem, tuple[NodeCost | None, NodeCost | None]] = field(init=False, factory=dict)
 
     def refine(self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]], price: Price) -> int:
         """Compute more partitions where the optimum uses ones that were not, and refine bounds that it uses: first in
@@ -84,20 +86,37 @@ class Tightening:
     def solve(self, problems: Useful, until: float = math.inf, layers: Mapping[NodeProblem, int] | None = None) -> int:
         """Solve the node problems of an optimum up to the costs that are of use; return how many bounds that narrowed.
 
-        First those that have no mapping, then those whose gaps cost the plan most, then energies. `layers`: how many
+        First those that have no mapping, then those whose gaps cost the plan most, then energies; the next ones where
+        a solve narrows nothing. `layers`: how many
         layers use a problem; one if absent. Solves end at the time `until`, if that is before the search ends.
         """
         known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
-        left = [problem for problem, cost in known.items() if not cost.is_proven and cost.least < problems[problem]]
-        chosen = [problem for problem in left if not known[problem].is_solved]
-        if not chosen:
-            chosen = self._most_promising({problem: known[problem] for problem in left}, layers or {})
-        if chosen:
-            slack = self.slack()
-            of_node = None if slack is None else -(-slack // self.factor)
+        left = {
+            problem: cost
+            for problem, cost in known.items()
+            if not cost.is_proven and cost.least < problems[problem] and not self._is_fruitless(problem)
+        }
+        slack = self.slack()
+        of_node = None if slack is None else -(-slack // self.factor)
+        while left:
+            chosen = [problem for problem, cost in left.items() if not cost.is_solved]
+            chosen = chosen or self._most_promising(left, layers or {})
+            before, solves = {problem: self._known(problem) for problem in chosen}, self.costs.solves
             self.costs.solve_all(chosen, of_node, min(until, self.until), problems)
-            return sum(self.costs.cost(problem) != known[problem] for problem in chosen)
+            if narrowed := sum(self.costs.cost(problem) != known[problem] for problem in chosen):
+                return narrowed
+            if self.costs.solves > solves:
+                self.fruitless.update(before)
+            left = {problem: cost for problem, cost in left.items() if problem not in before}
         return self._solve_energies(known) if self.then_energy() else 0
+
+    def _known(self, problem: NodeProblem) -> tuple[NodeCost | None, NodeCost | None]:
+        """Return what is known of a problem, in its layouts and in any."""
+        return self.costs.cost(problem), self.costs.cost(problem.relaxation)
+
+    def _is_fruitless(self, problem: NodeProblem) -> bool:
+        """Whether a solve narrowed nothing, and nothing has become known since it began."""
+        return problem in self.fruitless and self.fruitless[problem] == self._known(problem)
 
     def _most_promising(
         self, left: Mapping[NodeProblem, NodeCost], layers: Mapping[NodeProblem, int]

@@ -176,7 +176,8 @@ def test_bounds_are_kept_in_the_file(tmp_path, monkeypatch):
         monkeypatch.setattr(f"cpsat_pim.planner.nodes.bounds.{name}", None)
     again = NodeCosts(ARCH, LATENCY, tmp_path / "nodes.db", "1")
     assert again.cost(other) == again.refine_tied(other) == refined
-    assert again.cost(FREE).is_spatial and not again.cost(FREE).is_refined
+    assert again.cost(FREE).is_spatial
+    assert not again.cost(FREE).is_refined
     assert again.cost(FREE).least == again.cost(TIED).least == raised.least
     assert again.cost(other.relaxation).least <= refined.least
 

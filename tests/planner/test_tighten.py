@@ -16,17 +16,17 @@ class _Costs:
     time_limit = 20.0
 
     def __init__(self, known):
-        self.cost, self.solved = known.get, []
+        self.cost, self.solved, self.solves = known.get, [], 0
 
     def solve_all(self, problems, slack, until, useful):
-        """Solve nothing."""
-        self.solved += problems
+        """Narrow nothing."""
+        self.solved.append(problems)
+        self.solves += len(problems)
 
 
-def solved_next(known, layers):
-    """The problems that are solved next."""
-    costs = _Costs(known)
-    Tightening(
+def tightening(costs):
+    """Of costs, without a limit."""
+    return Tightening(
         costs=costs,
         limits=SearchLimits(),
         until=math.inf,
@@ -35,8 +35,14 @@ def solved_next(known, layers):
         slack=lambda: None,
         factor=1,
         then_energy=lambda: False,
-    ).solve(dict.fromkeys(known, HIGHEST), layers=layers)
-    return costs.solved
+    )
+
+
+def solved_next(known, layers):
+    """The problems that are solved first."""
+    costs = _Costs(known)
+    tightening(costs).solve(dict.fromkeys(known, HIGHEST), layers=layers)
+    return costs.solved[0]
 
 
 def gap_of(cycles, seconds=0.0):
@@ -59,3 +65,17 @@ def test_gap_that_a_long_solve_left_comes_later():
     """A solve of 30 s is followed by one of 120 s: 300 cycles in these are 2.5 a second; 80 in the first 20 s are 4."""
     assert solved_next({A: gap_of(80), C: gap_of(300, 30.0)}, {}) == [A, C]
     assert solved_next({A: gap_of(80), C: gap_of(200, 30.0)}, {}) == [A]
+
+
+def test_problem_whose_solve_narrowed_nothing_gives_way_to_others():
+    """Until something becomes known of it: a search ended there, with time left and gaps that solves would close."""
+    known = {A: NodeCost(least=1000), B: gap_of(90), C: gap_of(10)}
+    costs = _Costs(known)
+    search, problems = tightening(costs), dict.fromkeys(known, HIGHEST)
+    assert search.solve(problems) == 0
+    assert costs.solved == [[A], [B], [C]]
+    assert search.solve(problems) == 0
+    assert len(costs.solved) == 3
+    known[B] = gap_of(80)
+    assert search.solve(problems) == 0
+    assert costs.solved[3:] == [[B]]

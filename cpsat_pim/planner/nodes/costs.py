@@ -207,12 +207,13 @@ class NodeCosts:
     def _depends_on_layouts(self, problem: NodeProblem) -> bool:
         """Whether the problem is solved in its own layouts at once.
 
-        Bounds show that the optimum in any layouts would not prove that in its own; or a solve in any layouts did not.
+        Bounds show that the optimum in any layouts would not prove that in its own; or a solve in any layouts did not,
+        or found no mapping.
         """
         known, free = self.cost(problem), self.cost(problem.relaxation)
         if known is None or free is None:
             return False
-        is_tried = known.is_solved and free.seconds > 0 and not problem.is_free
+        is_tried = free.seconds > 0 and (known.is_solved or not free.is_solved) and not problem.is_free
         return is_tried or (known.is_tied and known.least > _LAYOUTS * free.least)
 
     def _is_worth_a_solve(self, problem: NodeProblem, below: int) -> bool:
