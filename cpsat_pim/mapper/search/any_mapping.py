@@ -30,15 +30,15 @@ class AnyMapping:
         build_master: Callable[[int, None, Candidates | None], MasterProblem],
     ) -> None:
         self._state, self._tiles, self._build_master = state, tiles, build_master
-        #: Whether a mapping was sought among the cheapest tiles of a hard layer.
-        self.has_tried_cheapest = False
+        #: Whether a mapping was sought among the cheapest tiles, and whether those of a hard layer.
+        self.has_tried = self.has_tried_cheapest = False
 
     def among_cheapest_tiles(self, lower_bound: int, until: float) -> bool:
         """Seek a mapping with some of the cheapest enumerated tiles, below one trial bound after the other above a
         lower bound, up to so many seconds of the search; return whether one was soon found.
         """
         state, cheapest = self._state, self._tiles.cheapest()
-        self.has_tried_cheapest = self.has_tried_cheapest or state.is_hard
+        self.has_tried, self.has_tried_cheapest = True, self.has_tried_cheapest or state.is_hard
         steps = state.parameters.any_tile_steps if cheapest is not None else ()
         trial_bounds = [above(lower_bound, step) for step in steps]
         if (cutoff := state.cutoff) is not None:

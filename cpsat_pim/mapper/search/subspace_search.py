@@ -241,8 +241,7 @@ class SubspaceSearch:
             return master
         if master is None and self.tiles.is_enabled and next(self._tile_raises, None) is not None:
             return None
-        has_tried = self._any_mapping.has_tried_cheapest or self.subspace is Subspace.SPLIT  # hardly all that fits
-        if self.state.is_hard and not has_tried:
+        if self._is_worth_seeking:
             self._any_mapping.among_cheapest_tiles(self.lower_bound or 0, self.state.request.time_limit)
             cutoff = self.state.cutoff
         if not self._has_looked_ahead and self._lookahead is not None:
@@ -255,6 +254,17 @@ class SubspaceSearch:
             return self._build_master(trial_bound)
         self._exhaust()
         return None
+
+    @property
+    def _is_worth_seeking(self) -> bool:
+        """Whether a mapping is sought among the cheapest tiles: in a hard layer, and as long as no solve has found one
+        that costs less than the one that was built without a search; once each.
+        """
+        state, any_mapping = self.state, self._any_mapping
+        if self.subspace is Subspace.SPLIT:  # hardly all that fits
+            return False
+        is_first = state.incumbent is not None and state.incumbent is state.constructed and not any_mapping.has_tried
+        return is_first or (state.is_hard and not any_mapping.has_tried_cheapest)
 
     def _tighten(self) -> None:
         """Bound tiles as tightly as in a hard layer from now on, from the first trial bound of these on again."""
