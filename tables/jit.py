@@ -1,4 +1,4 @@
-"""The package's one numba decorator."""
+"""The package's decorators of numba."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -19,9 +19,22 @@ def njit(function: F) -> F:
     `nogil`: another thread may watch a kernel, and stop it. No wrapper for calls from C, which nobody makes: compiling
     it takes as long as a short kernel.
     """
-    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(function)
+    return _compiled(function)
+
+
+def borrowing_njit(function: F) -> F:
+    """Compile a kernel that makes no arrays, and counts no references: its caller keeps the arrays that it is given.
+
+    Counting those of NamedTuples of arrays, and of rows of arrays, took half of the time to enumerate tiles.
+    """
+    return _compiled(function, _nrt=False)
+
+
+def _compiled(function: F, **options: Any) -> F:
+    """Compile a kernel with some options of numba."""
+    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=KernelCompiler, **options)(function)
     keep(compiled, function)
-    link_only(compiled, function)
+    link_only(compiled, function, **options)
     return cast(F, compiled)
 
 

@@ -19,16 +19,17 @@ from tables.compiler import KernelCompiler
 from tables.kernel_cache import ByContent, KernelCache, KernelFiles, keep
 
 
-def link_only(compiled: Any, function: Callable[..., Any]) -> None:
+def link_only(compiled: Any, function: Callable[..., Any], **options: Any) -> None:
     """Give kernels that call a function a compiled form of it that has no machine code of its own.
 
     `compiled`: the function's dispatcher (modified), or the function itself if NUMBA_DISABLE_JIT is set; it still
     compiles the function in full where Python calls it. Its `for_callers()` is the dispatcher of the other form.
+    `options`: of numba's compiler.
 
     Numba compiles a function called with a constant for each constant; this form is compiled for its type only.
     """
     if compiled is not function:
-        called = cache(lambda: _for_callers(function))
+        called = cache(lambda: _for_callers(function, **options))
         compiled.get_call_template = lambda args, kws: called().get_call_template(
             [unliteral(arg) for arg in args], {name: unliteral(arg) for name, arg in kws.items()}
         )
@@ -36,9 +37,10 @@ def link_only(compiled: Any, function: Callable[..., Any]) -> None:
         compiled.for_callers = called
 
 
-def _for_callers(function: Callable[..., Any]) -> Any:
+def _for_callers(function: Callable[..., Any], **options: Any) -> Any:
     """Return the dispatcher of the form of a function that its callers link."""
-    called = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_CodeCompiler)(function)
+    only_code = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _CodeCompiler}
+    called = numba.njit(**only_code, **options)(function)
     keep(called, function, _CodeCache)
     return called
 

@@ -4,11 +4,11 @@
 """
 
 from tables.bounds.layer import INFINITE_COST, Record
-from tables.jit import njit
+from tables.jit import borrowing_njit
 from tables.nest import Ints, O
 
 
-@njit
+@borrowing_njit
 def min_work(x: Record, layer: Record, steps: int, visits: int) -> int:
     """Return the fewest cycles of the array, with its waits for partial sums, over the levels from which it may take
     them; `visits`: how often the PEs take each tile of outputs at least.
@@ -29,7 +29,7 @@ def min_work(x: Record, layer: Record, steps: int, visits: int) -> int:
     return least
 
 
-@njit
+@borrowing_njit
 def work_cycles(x: Record, layer: Record, steps: int, buffers: int, visits: int) -> int:
     """Return a lower bound on the cycles of the array if a buffer gives it outputs: C + X of docs/model.md, section 7.
 
@@ -42,7 +42,7 @@ def work_cycles(x: Record, layer: Record, steps: int, buffers: int, visits: int)
     return max(steps, move_cycles(layer, parent, x.class_loops_left[O]))
 
 
-@njit
+@borrowing_njit
 def move_cycles(layer: Record, parent: int, times: int) -> int:
     """Return the cycles in which a level gives and takes all partial sums so many times."""
     total, moved = 0, times * layer.needed[O] * layer.widths[O, parent]
@@ -52,20 +52,20 @@ def move_cycles(layer: Record, parent: int, times: int) -> int:
     return total
 
 
-@njit
+@borrowing_njit
 def has_relevant_loops(x: Record, t: int) -> bool:
     """Return whether the global buffer has loops that are relevant to a tensor."""
     return bool(x.looped_classes > (x.class_buffer_loops[t] > 1))
 
 
-@njit
+@borrowing_njit
 def min_visits(x: Record, t: int, free: int) -> int:
     """Return how often the PEs take each tile of a tensor at least, where its irrelevant loops are `free`."""
     visits = 1 if free & 2 else x.class_buffer_loops[t]
     return int(visits * (1 if free & 1 and not has_relevant_loops(x, t) else x.class_loops_outside[t]))
 
 
-@njit
+@borrowing_njit
 def port_cycles(rate: Ints, load: int, pes: Ints) -> int:
     """Return the cycles that `load` bytes take over all ports; `rate`: a row of `LAYER.rates`."""
     ports = pes[0] * pes[1] * pes[2] * pes[3] if rate[3] else 1

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tables.jit import njit
+from tables.jit import borrowing_njit
 from tables.nest import C, G, I, Ints, K, N, O, P, Q, R, S, W, span
 
 #: The class of each dim: the tensor to which it is irrelevant; 3 for groups, which are relevant to all.
@@ -36,7 +36,7 @@ INFINITE_COST = 2**62 + 1
 
 
 #: `tables.nest.span` for kernels.
-_span = njit(span)
+_span = borrowing_njit(span)
 #: One record of a structured array. Kernels read its fields as attributes.
 Record = Any
 #: A layer on a machine: the numbers whose count does not depend on the layer, as one record.
@@ -97,7 +97,7 @@ class TileCosts(NamedTuple):
     open_boxes: Ints
 
 
-@njit
+@borrowing_njit
 def elements_of(t: int, e: Ints, layer: Record) -> int:
     """Return the elements of a tensor's tile with the extents `e` int[8] (Eq. 22)."""
     if t == W:
@@ -108,7 +108,7 @@ def elements_of(t: int, e: Ints, layer: Record) -> int:
     return int(width * _span(e[Q], e[S], layer.stride[1], layer.dilation[1]) * e[C] * e[N] * e[G])
 
 
-@njit
+@borrowing_njit
 def positions_of(side: int, p: int, most_p: int, r: int, most_r: int, layer: Record) -> int:
     """Return a lower bound on the positions of I along an axis (side 0: W, 1: H), summed over all of its tiles.
 

@@ -5,11 +5,11 @@
 
 from tables.bounds.layer import INFINITE_COST, Record, elements_of
 from tables.bounds.tile_passes import fewest_passes, most_passes, pass_cycles, tiles_of
-from tables.jit import njit
+from tables.jit import borrowing_njit
 from tables.nest import I, O, W
 
 
-@njit
+@borrowing_njit
 def link_cycles(x: Record, layer: Record, steps: int, first_i: int, first_w: int, end: int) -> int:
     """Return a lower bound on the cycles of start, work, waits for the link, and end; 0 if none is known.
 
@@ -51,25 +51,25 @@ def link_cycles(x: Record, layer: Record, steps: int, first_i: int, first_w: int
     return bound
 
 
-@njit
+@borrowing_njit
 def _tiles_taken(x: Record, layer: Record, t: int) -> int:
     """Return how many tiles of a tensor the level next to DRAM takes at least."""
     return tiles_of(x, layer, t, x.buffers[t]) * fewest_passes(x, t, x.buffers[t], x.free[t])
 
 
-@njit
+@borrowing_njit
 def _most_times(x: Record, t: int) -> int:
     """Return how many times as many it takes at most."""
     return most_passes(x, t, x.buffers[t]) // fewest_passes(x, t, x.buffers[t], x.free[t])
 
 
-@njit
+@borrowing_njit
 def _further_passes(x: Record, layer: Record, t: int, times: int) -> int:
     """Return the cycles that a stream takes longer if there are so many times the fewest passes."""
     return (times - 1) * fewest_passes(x, t, x.buffers[t], x.free[t]) * pass_cycles(x, layer, t)
 
 
-@njit
+@borrowing_njit
 def _waiting_cycles(x: Record, layer: Record, steps: int, taken: tuple[int, int, int],
                     times: tuple[int, int, int], first_i: int, first_w: int, end: int) -> int:  # fmt: skip
     """Return start, work, wait(u) and end for the tensor u for which they are most.
@@ -104,14 +104,14 @@ def _waiting_cycles(x: Record, layer: Record, steps: int, taken: tuple[int, int,
     return busy
 
 
-@njit
+@borrowing_njit
 def _share_bank(layer: Record, t: int, u: int) -> bool:
     """Return whether two tensors are known to lie in one bank."""
     most = layer.most_fetched
     return bool(most >= 0 and (t == most or layer.is_beside[t]) and (u == most or layer.is_beside[u]))
 
 
-@njit
+@borrowing_njit
 def _scan_columns(x: Record, layer: Record, t: int) -> int:
     """Return the columns that the bytes of a tensor's tile fill; one of I in the PEs may have gaps."""
     k = x.buffers[t]

@@ -29,8 +29,8 @@ from tables.bounds.layer import (
 from tables.bounds.link_waits import link_cycles
 from tables.bounds.outer_state import NONE_FREE, DramLoopBounds, Floats
 from tables.bounds.tile_passes import residence
-from tables.bounds.tile_streams import ALL_FREE, NOT_STORABLE, box_of, link_share, take_streams
-from tables.jit import njit
+from tables.bounds.tile_streams import ALL_FREE, NOT_STORABLE, box_place, link_share, take_streams
+from tables.jit import borrowing_njit
 from tables.nest import I, Ints, O, W
 
 
@@ -88,7 +88,7 @@ TILE_STATE = np.dtype([
 ])  # fmt: skip
 
 
-@njit
+@borrowing_njit
 def bound_array_tile(x: Record, layer: Record, objective: TrialObjective) -> int:
     """Return a lower bound on the objective for the PEs' tile, whatever the global buffer's tile.
 
@@ -120,7 +120,7 @@ def bound_array_tile(x: Record, layer: Record, objective: TrialObjective) -> int
     return bound
 
 
-@njit
+@borrowing_njit
 def find_stored_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, objective: TrialObjective,
                      is_aligned: bool) -> int:  # fmt: skip
     """Find the sets of tensors that fit both buffers and whose bound, with all loops free, meets the trial bound.
@@ -139,7 +139,9 @@ def find_stored_sets(x: Record, layer: Record, streams: Floats, refetch: Floats,
         streams_of_link = 0
         for t in range(3):
             k = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
-            is_possible &= x.can_store[t, k]
+            if not x.can_store[t, k]:
+                is_possible = False
+                break
             used += (k >> 1) * x.size[t] * layer.widths[t, 1]
             used_aligned += (k & 1) * x.size[t] * layer.widths[t, 2]
             energy += x.usage[t, ALL_FREE, k, ENERGY]
@@ -157,7 +159,7 @@ def find_stored_sets(x: Record, layer: Record, streams: Floats, refetch: Floats,
     return number
 
 
-@njit
+@borrowing_njit
 def _exceeds_trial_bound(
     x: Record, layer: Record, streams: float, refetch: float, objective: TrialObjective, spare_fj: int
 ) -> bool:
@@ -175,7 +177,7 @@ def _exceeds_trial_bound(
     return bool(_value(objective, cycles, energy + int(refetch)) > objective.trial_bound)
 
 
-@njit
+@borrowing_njit
 def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBounds, objective: TrialObjective,
                is_aligned: bool, few: int) -> int:  # fmt: skip
     """Return a lower bound on the objective for the tile at hand.
@@ -215,7 +217,7 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
     return bound
 
 
-@njit
+@borrowing_njit
 def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     """Return a lower bound on the cycles of what cannot overlap: the terms of `cpsat_pim.mapper.model.latency`."""
     column, first_load, in_pe, buffers, free = layer.dram[0], layer.dram[3], x.in_pe, x.buffers, x.free
@@ -224,8 +226,8 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
         is_held = in_pe[t] or buffers[t]
         edge = first_load if t != O and is_held else 0
         if is_held and not buffers[t] & 1:
-            box = box_of(x, layer, boxes, t, buffers[t])
-            edge = max(edge, min(box[END], box[LAYOUT + END]))
+            level, at = box_place(x, layer, t, buffers[t])
+            edge = max(edge, min(boxes[level, t, at, END], boxes[level, t, at, LAYOUT + END]))
         if t == O:
             end = max(end, edge)
         elif t == I:
@@ -265,7 +267,7 @@ def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     return int(max(busy, _exposed_cycles(x, layer, steps)))
 
 
-@njit
+@borrowing_njit
 def _exposed_cycles(x: Record, layer: Record, steps: int) -> int:
     """Return the cycles of the steps and of loads that nothing hides: a level with one slot that alone stores a tensor
     loads while the array waits. Over a link that tensors share, such loads follow each other.
@@ -281,7 +283,7 @@ def _exposed_cycles(x: Record, layer: Record, steps: int) -> int:
     return int(max(busy, exposed))
 
 
-@njit
+@borrowing_njit
 def _bound_with_dram_loops(x: Record, layer: Record, dram_bounds: DramLoopBounds, objective: TrialObjective,
                            aligned: int, other: int, energy: int, cycles: int) -> int:  # fmt: skip
     """Return the bound with what the DRAM's loops add to it; `INFINITE_COST` if that exceeds the trial bound.
@@ -315,13 +317,13 @@ def _bound_with_dram_loops(x: Record, layer: Record, dram_bounds: DramLoopBounds
     return bound
 
 
-@njit
+@borrowing_njit
 def _value(objective: TrialObjective, cycles: int, energy: int) -> int:
     """Return the objective of a mapping with these cycles and this energy of its traffic."""
     return objective.fixed + objective.cycle_weight * cycles + objective.fj_weight * energy
 
 
-@njit
+@borrowing_njit
 def _min_usage(x: Record, f: int) -> int:
     """Return the usage of a resource, summed over tensors, each stored where it is smallest, with all loops free."""
     total = 0
@@ -333,7 +335,7 @@ def _min_usage(x: Record, f: int) -> int:
     return total
 
 
-@njit
+@borrowing_njit
 def _energy_left(x: Record, objective: TrialObjective) -> int:
     """Return the largest traffic energy with which the objective can meet the trial bound."""
     if not objective.fj_weight:

@@ -5,11 +5,11 @@
 
 from tables.bounds.array_work import min_visits
 from tables.bounds.layer import CLASS_OF, Record
-from tables.jit import njit
+from tables.jit import borrowing_njit
 from tables.nest import O
 
 
-@njit
+@borrowing_njit
 def tiles_of(x: Record, layer: Record, t: int, buffers: int) -> int:
     """Return how many tiles of a tensor the level next to DRAM takes in one pass over all of them."""
     tiles = 1
@@ -19,7 +19,7 @@ def tiles_of(x: Record, layer: Record, t: int, buffers: int) -> int:
     return int(tiles)
 
 
-@njit
+@borrowing_njit
 def fewest_passes(x: Record, t: int, buffers: int, free: int) -> int:
     """Return how often at least the level next to DRAM takes all tiles of a tensor: if what may be free is."""
     if buffers:
@@ -27,20 +27,20 @@ def fewest_passes(x: Record, t: int, buffers: int, free: int) -> int:
     return min_visits(x, t, free)
 
 
-@njit
+@borrowing_njit
 def most_passes(x: Record, t: int, buffers: int) -> int:
     """Return how often at most it takes them: in each iteration of the irrelevant loops outside it."""
     return int(x.class_loops_outside[t] if buffers else x.class_outer_loops[t])
 
 
-@njit
+@borrowing_njit
 def pass_cycles(x: Record, layer: Record, t: int) -> int:
     """Return the cycles of the columns that another pass adds at least, which reads outputs back and writes them."""
     elements = (2 if t == O else 1) * layer.needed[t]
     return int(elements * layer.widths[t, 3] // layer.dram[5] * layer.dram[0])
 
 
-@njit
+@borrowing_njit
 def residence(x: Record, layer: Record, t: int, buffers: int, free: int, steps: int) -> int:
     """Return a lower bound on the steps for which a tile from DRAM is in use, plus what makes the stream longer.
 

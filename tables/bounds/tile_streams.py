@@ -17,7 +17,7 @@ from tables.bounds.layer import (
     SWEPT_REPEAT,
     Record,
 )
-from tables.jit import njit
+from tables.jit import borrowing_njit
 from tables.nest import Ints, O
 
 #: The value of *free* (`tables.bounds.tile_bounds.TILE_STATE`) if a class is innermost both at the global buffer and
@@ -27,7 +27,7 @@ ALL_FREE = 3
 NOT_STORABLE = 2**58
 
 
-@njit
+@borrowing_njit
 def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
     """Bound what each tensor uses by itself, where its irrelevant loops are `free`; `ALL_FREE` gives the minimum.
 
@@ -56,10 +56,11 @@ def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
                 columns = max(columns, -(-moved * layer.widths[t, 0 if t == O and times > 1 else 3] // column_bytes))
             elif not k & 1 and t == O and times > 1 and (k or in_pe):
                 columns = max(columns, -(-layer.needed[O] * (2 * times - 1) * layer.widths[O, 0] // column_bytes))
+            level, at = box_place(x, layer, t, k)
             for layout in range(2):
                 rows, taken = layer.min_rows[t], columns
                 if not k & 1:
-                    box = box_of(x, layer, boxes, t, k)[layout * LAYOUT : (layout + 1) * LAYOUT]
+                    box = boxes[level, t, at, layout * LAYOUT : (layout + 1) * LAYOUT]
                     rows = max(rows, box[FIRST] + (times - 1) * (box[REPEAT] if k or in_pe else 0))
                     if not (k or in_pe):
                         rows = max(rows, times * box[RESCAN])
@@ -74,17 +75,17 @@ def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
             x.stream_cycles[t, free, k] = min(taken_of[0] + miss * opened[0], taken_of[1] + miss * opened[1])
 
 
-@njit
-def box_of(x: Record, layer: Record, boxes: Ints, t: int, buffers: int) -> Ints:
-    """Return the row of `TileCosts.open_boxes` of what is loaded of a tensor from DRAM: the tile of the global buffer
-    if that stores the tensor, else of the PEs or the MACs. If extents are open, it is the minimum over all of them.
+@borrowing_njit
+def box_place(x: Record, layer: Record, t: int, buffers: int) -> tuple[int, int]:
+    """Return where `TileCosts.open_boxes` has what is loaded of a tensor from DRAM, the entry and the row: the tile of
+    the global buffer if that stores the tensor, else of the PEs or the MACs. If extents are open, the entry has the
+    minimum over all of them.
     """
     open_dims = x.open_dims if buffers else x.inner_open if x.in_pe[t] else 0
-    box: Ints = boxes[layer.open_level[open_dims], t, x.box[t] if buffers else x.pe_box[t]]
-    return box
+    return layer.open_level[open_dims], x.box[t] if buffers else x.pe_box[t]
 
 
-@njit
+@borrowing_njit
 def _scans_of(x: Record, t: int, buffers: int, times: int) -> int:
     """Return how often a tile is scanned that is fetched so many times: outputs are written each time and read back,
     but for the first time, unless MACs add copies of them to the DRAM itself (B23).
@@ -94,7 +95,7 @@ def _scans_of(x: Record, t: int, buffers: int, times: int) -> int:
     return 2 * times - 1 + (x.has_copies and not buffers and not x.in_pe[O])
 
 
-@njit
+@borrowing_njit
 def _scans(x: Record, t: int, buffers: int, fetches: int, visits: int) -> int:
     """Return the fewest scans of a tensor: `fetches` or `visits` of all of its tiles, or one a step if MACs draw it."""
     if not buffers and not x.in_pe[t]:
@@ -110,7 +111,7 @@ def _scans(x: Record, t: int, buffers: int, fetches: int, visits: int) -> int:
     return int(scans)
 
 
-@njit
+@borrowing_njit
 def take_streams(x: Record, layer: Record) -> int:
     """Set the cycles of the streams for the stored set and the innermost classes at hand. Modifies x: streams.
 
@@ -132,7 +133,7 @@ def take_streams(x: Record, layer: Record) -> int:
     return int(layer.activation_fj * (min(rows, rows1) - min(opened[0], opened[1])))
 
 
-@njit
+@borrowing_njit
 def link_share(layer: Record, t: int, stream: int) -> int:
     """Return the cycles for which the scans of a tensor occupy a link that it shares with others; 0 if it does not.
 

@@ -33,7 +33,7 @@ from tables.bounds.layer import (
 from tables.bounds.outer_state import DramLoopBounds
 from tables.bounds.tile_bounds import TILE_STATE, TrialObjective, bound_array_tile, bound_tile, find_stored_sets
 from tables.bounds.tile_streams import ALL_FREE, bound_tensors
-from tables.jit import njit
+from tables.jit import borrowing_njit, njit
 from tables.nest import C, I, Ints, K, O, P, R, S, W
 
 
@@ -88,7 +88,7 @@ def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: Tr
     return number, evaluated, objective
 
 
-@njit
+@borrowing_njit
 def _advance_inner(x: Record, costs: TileCosts, fits: bool, dims: int) -> int:
     """Go to the next divisors for T0, from the first dim on that is not open; beyond all larger ones if those at hand
     do not fit. Modifies x.
@@ -103,7 +103,7 @@ def _advance_inner(x: Record, costs: TileCosts, fits: bool, dims: int) -> int:
     return _advance(x.inner_at, x.loops_left, costs.divisors, costs.layer[0].counts, first, dims)
 
 
-@njit
+@borrowing_njit
 def _next_open(open_dims: int, dims: int, loops: Ints) -> int:
     """Return how many dims are open if one more of `dims` is fixed; a dim without loops needs no choice."""
     open_dims = min(open_dims, dims) - 1
@@ -112,7 +112,7 @@ def _next_open(open_dims: int, dims: int, loops: Ints) -> int:
     return open_dims
 
 
-@njit
+@borrowing_njit
 def _advance(at: Ints, loops: Ints, divisors: Ints, counts: Ints, first: int, dims: int) -> int:
     """Go to the next divisors of the loops of the dims from `first` on; earlier dims go back to 1. Modifies at.
 
@@ -208,7 +208,7 @@ def _quantities(x: Record, layer: Record, points: Ints, arrays: Ints, t: int) ->
     return found
 
 
-@njit
+@borrowing_njit
 def _enumerate_buffer_tiles(x: Record, costs: TileCosts, dram_bounds: DramLoopBounds, objective: TrialObjective,
                             is_aligned: bool, n: int, number: int, found: Ints) -> tuple[int, int, int]:  # fmt: skip
     """Enumerate the global buffer's tiles for the PEs' tile at hand; `n`: the spatial mapping. Modifies x and found.
@@ -238,7 +238,7 @@ def _enumerate_buffer_tiles(x: Record, costs: TileCosts, dram_bounds: DramLoopBo
     return number, evaluated, min_bound
 
 
-@njit
+@borrowing_njit
 def _bound_set(x: Record, costs: TileCosts, dram_bounds: DramLoopBounds, objective: TrialObjective,
                is_aligned: bool) -> int:  # fmt: skip
     """Return a lower bound for the tile or set of tiles at hand; `INFINITE_COST` if it exceeds the trial bound for any
@@ -256,7 +256,7 @@ def _bound_set(x: Record, costs: TileCosts, dram_bounds: DramLoopBounds, objecti
     return bound
 
 
-@njit
+@borrowing_njit
 def _set_tile(x: Record, layer: Record, divisors: Ints, places: Ints, strides: Ints) -> None:
     """Take the divisors `buffer_at` for T1; the first `open_dims` dims are open. Modifies x."""
     x.class_buffer_loops[:], x.class_loops_outside[:], x.box[:], x.place, x.looped_classes = 1, 1, 0, 0, 0
