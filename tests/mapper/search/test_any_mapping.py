@@ -1,10 +1,13 @@
-"""Mappings that are sought among the cheapest tiles of a hard layer."""
+"""Mappings that are sought among the cheapest tiles."""
+
+import pytest
 
 from cpsat_pim import ConvWorkload
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search import SolveRequest
+from cpsat_pim.mapper.search.constructed import constructed_mappings
 from cpsat_pim.mapper.search.solve import solve_layer
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
@@ -35,3 +38,19 @@ def test_the_cheapest_tiles_of_a_hard_layer_have_a_mapping_close_to_its_bound() 
     for search, bound in zip(searches, first, strict=True):
         assert (search.lower_bound or 0) >= (bound or 0)
         assert search.subspace is not Subspace.SPLIT or search.lower_bound == bound
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_cheapest_tiles_are_tried_as_long_as_there_is_only_a_built_mapping(is_built: bool) -> None:
+    """Before the first master problem of a layer that is not hard, and not once a solve has found the incumbent."""
+    request = SolveRequest(objective=Objective.named("energy"), then=None)
+    state = SearchState(LAYER, ARCH, request)
+    state.offer(next(constructed_mappings(LAYER, ARCH, request.constraints)))
+    state.constructed = state.incumbent if is_built else None
+    restriction = restrictions(LAYER, ARCH, request.constraints, request.budget)[0]
+    state.tables[restriction.bank_counts] = build_tables(LAYER, ARCH, lambda: False, restriction.bank_counts)
+    search = SubspaceSearch(state, restriction)
+    while search.is_open and not state.statistics["programs"]:
+        search.step(60.0)
+    assert search._any_mapping.has_tried == is_built
+    assert not search._any_mapping.has_tried_cheapest
