@@ -62,21 +62,22 @@ TILE_STATE = np.dtype([
     # if open; extents `e0` of a PE and of the `array`; `outer_loops`, the iterations outside the array;
     # `class_outer_loops`: products per class, of the dims that are not open. Usage [resource, tensor, buffers]:
     # `without_visits`, what does not depend on the fetches into the array, and `per_visit`, what each repetition of all
-    # these fetches adds. `pe_box`: row of `TileCosts.boxes` of what PEs or MACs take.
+    # these fetches adds. `pe_box`: row of `TileCosts.boxes` of what PEs or MACs take; `pe_tiles`: the fewest tiles of
+    # the PEs, per tensor.
     ("inner_open", np.int64), ("inner_at", np.int64, 8), ("e0", np.int64, 8), ("array", np.int64, 8),
     ("outer_loops", np.int64, 8), ("class_outer_loops", np.int64, 4), ("without_visits", np.int64, (RESOURCES, 3, 4)),
-    ("per_visit", np.int64, (RESOURCES, 3, 4)), ("pe_box", np.int64, 3),
+    ("per_visit", np.int64, (RESOURCES, 3, 4)), ("pe_box", np.int64, 3), ("pe_tiles", np.int64, 3),
     # The global buffer's tile. The extents of the first `open_dims` dims are open: they may be any multiple of the
     # smallest ones. Per dim: `buffer_at`, which divisor T1 is, smallest `extents` and `largest` extents. Per class:
     # `class_buffer_loops` (of dims whose T0 is not open) and `class_loops_outside`, iterations at the global buffer and
     # outside it; `looped_classes`:
     # the number of classes with iterations at the global buffer. `place`: index of the tile in `DramLoopBounds`. Per
     # tensor: `box`, row of `TileCosts.boxes` of the smallest tile; its `size` in elements; `moved`, elements of all
-    # tiles; `can_store` [buffers]: whether they have room for it.
+    # tiles; `buffer_tiles`, the fewest of them; `can_store` [buffers]: whether they have room for it.
     ("open_dims", np.int64), ("buffer_at", np.int64, 8), ("extents", np.int64, 8), ("largest", np.int64, 8),
     ("class_buffer_loops", np.int64, 4), ("looped_classes", np.int64), ("class_loops_outside", np.int64, 4),
     ("place", np.int64), ("box", np.int64, 3), ("size", np.int64, 3), ("moved", np.int64, 3),
-    ("can_store", np.int64, (3, 4)),
+    ("buffer_tiles", np.int64, 3), ("can_store", np.int64, (3, 4)),
     # Each tensor by itself, [tensor, free, buffers]: `usage` of each resource; `scans` and `stream_cycles`; `rows` and
     # `column_cycles` of the stream per layout. `residence` [tensor, free, buffers]: steps for which a tile is in use,
     # or cycles by which the stream is longer than `stream_cycles`, or both.

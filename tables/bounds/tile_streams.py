@@ -6,7 +6,6 @@ Where tensors share a bank or a bus, their scans follow each other, and the rows
 from tables.bounds.array_work import has_relevant_loops, min_visits
 from tables.bounds.layer import (
     BOX,
-    CLASS_OF,
     COLUMNS,
     ENERGY,
     FIRST,
@@ -100,15 +99,9 @@ def _scans(x: Record, t: int, buffers: int, fetches: int, visits: int) -> int:
     """Return the fewest scans of a tensor: `fetches` or `visits` of all of its tiles, or one a step if MACs draw it."""
     if not buffers and not x.in_pe[t]:
         return int(x.class_loops_left[0] * x.class_loops_left[1] * x.class_loops_left[2] * x.class_loops_left[3])
-    scans = fetches if buffers else visits
-    for d in range(8):
-        if CLASS_OF[d] == t:
-            continue
-        if buffers == 2:
-            scans *= x.loops_left[d] * x.vector[d] * x.vector[8 + d] // x.largest[d]
-        elif not buffers and d >= x.inner_open:
-            scans *= x.outer_loops[d]
-    return int(scans)
+    if buffers == 2:
+        return int(fetches * x.buffer_tiles[t])
+    return int(fetches if buffers else visits * x.pe_tiles[t])
 
 
 @borrowing_njit

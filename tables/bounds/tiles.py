@@ -154,7 +154,7 @@ def _set_inner(x: Record, costs: TileCosts) -> bool:
 
     Of open dims `inner_at` stands for 1. Then the extents without T0 are set, and the usage is the minimum over all T0.
     """
-    layer, x.class_outer_loops[:] = costs.layer[0], 1
+    layer, x.class_outer_loops[:], x.pe_tiles[:] = costs.layer[0], 1, 1
     for d in range(8):
         inner = costs.divisors[d, x.inner_at[d]]
         x.e0[d] = x.vector[8 + d] * inner
@@ -162,6 +162,8 @@ def _set_inner(x: Record, costs: TileCosts) -> bool:
         x.outer_loops[d] = x.loops_left[d] // inner
         if d >= x.inner_open:
             x.class_outer_loops[CLASS_OF[d]] *= x.outer_loops[d]
+            for t in range(3):
+                x.pe_tiles[t] *= x.outer_loops[d] if CLASS_OF[d] != t else 1
     used, fits = 0, True
     for t in range(3):
         in_pe = x.in_pe[t]
@@ -260,6 +262,7 @@ def _bound_set(x: Record, costs: TileCosts, dram_bounds: DramLoopBounds, objecti
 def _set_tile(x: Record, layer: Record, divisors: Ints, places: Ints, strides: Ints) -> None:
     """Take the divisors `buffer_at` for T1; the first `open_dims` dims are open. Modifies x."""
     x.class_buffer_loops[:], x.class_loops_outside[:], x.box[:], x.place, x.looped_classes = 1, 1, 0, 0, 0
+    x.buffer_tiles[:] = 1
     for d in range(8):
         n = divisors[d, x.buffer_at[d]]
         e = x.array[d] * n
@@ -269,7 +272,10 @@ def _set_tile(x: Record, layer: Record, divisors: Ints, places: Ints, strides: I
         if d < x.open_dims:
             x.largest[d] = layer.bounds[d]
         else:
-            x.class_loops_outside[CLASS_OF[d]] *= x.outer_loops[d] // n
+            outside = x.outer_loops[d] // n
+            x.class_loops_outside[CLASS_OF[d]] *= outside
+            for t in range(3):
+                x.buffer_tiles[t] *= outside if CLASS_OF[d] != t else 1
         at = places[d, e]
         x.place += at * strides[d]
         for t in range(3):
