@@ -86,7 +86,7 @@ class LayerTask:
         return ("N", *SHARES_WEIGHTS) if self.has_sample_weights else SHARES_WEIGHTS
 
     def replica_counts(self, sharing: int) -> tuple[int, ...]:
-        """How many replicas of its weights nodes may hold, the most first: as many as nodes, where samples have theirs."""
+        """How many replicas of W so many nodes may hold, the most first; all of them where samples have their own W."""
         if self.has_sample_weights:
             return (sharing,)
         return tuple(n for n in range(sharing, 0, -1) if sharing % n == 0)

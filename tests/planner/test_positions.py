@@ -10,7 +10,7 @@ from cpsat_pim.workload.network import Network, NetworkNode
 
 def node(name, *after, **fields):
     """A layer; keys that are no bounds are the network's."""
-    keys = ("join", "input_pool", "weights", "weight_channels")
+    keys = ("join", "input_pool", "weights", "weight_channels", "weight_rows")
     own = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
 
@@ -98,7 +98,7 @@ def test_samples_of_attention_that_are_counted_as_groups_are_samples():
         layers=[
             node("query", "input", N=2, P=4, C=12, K=12),
             node("key", "input", N=2, P=4, C=12, K=12),
-            node("scores", "query", "key", P=4, C=4, K=4, G=6, weights=False),
+            node("scores", "query", "key", P=4, C=4, K=4, G=6, weights=False, weight_rows="K"),
             node("out", "scores", N=2, P=4, C=12, K=5),
         ],
     )
