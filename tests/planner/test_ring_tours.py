@@ -33,7 +33,7 @@ def partition(h, w, region=WHOLE):
 def test_sets_stay_and_the_busiest_link_carries_less(h, w):
     """A tour visits the members of its set, and the plan's pull takes fewer flits over its busiest link."""
     split = partition(h, w)
-    tours = better_tours(ARRAY, split, has_two_inputs=False)
+    tours = better_tours(ARRAY, split, second=())
     default = tours_of(ARRAY, split, SHARES_INPUT)
     assert {frozenset(tour) for tour in tours[PULL]} == {frozenset(tour) for tour in default.tolist()}
     assert _pull_flits(split, tours) < _pull_flits(split, {})
@@ -41,11 +41,11 @@ def test_sets_stay_and_the_busiest_link_carries_less(h, w):
 
 def test_exchanges_without_better_tours_keep_the_default():
     """A free last digit pairs neighbours, and factors that are no power of two have no mask; a host has no tours."""
-    assert better_tours(ARRAY, partition([("P", 4)], [("P", 2), ("K", 2)]), has_two_inputs=False) == {}
+    assert better_tours(ARRAY, partition([("P", 4)], [("P", 2), ("K", 2)]), second=()) == {}
     three = NodeArray(rows=1, cols=3, node=PIMArchitecture())
-    assert better_tours(three, partition([], [("K", 3)], three.whole), has_two_inputs=False) == {}
+    assert better_tours(three, partition([], [("K", 3)], three.whole), second=()) == {}
     host = NodeArray(rows=4, cols=4, node=PIMArchitecture(), interconnect="host")
-    assert better_tours(host, partition([("K", 2), ("P", 2)], [("P", 4)]), has_two_inputs=False) == {}
+    assert better_tours(host, partition([("K", 2), ("P", 2)], [("P", 4)]), second=()) == {}
 
 
 def test_plan_with_better_tours_is_what_is_simulated():
@@ -53,7 +53,7 @@ def test_plan_with_better_tours_is_what_is_simulated():
     array = NodeArray(rows=5, cols=5, node=PIMArchitecture(), flit_bytes=4)
     region = Region(1, 1, 4, 4)
     split = partition([("K", 2), ("C", 2)], [("C", 2), ("K", 2)], region)
-    tours = better_tours(array, split, has_two_inputs=False)
+    tours = better_tours(array, split, second=())
     assert set(tours) == {"pull", "reduce"}
     graph, plan = _plan(array, split, tours)
     assert check_plan(graph, plan) == []
