@@ -141,12 +141,13 @@ def taken(own: Map | None, axes: Sequence[int], total: int | None, is_free: bool
 
     Args:
         own: the map of what it reads.
-        axes: the axes.
+        axes: the axes. Those before the last one along which channels are the same are samples.
         total: channels of what it reads, None if they are not known.
         is_free: the order of the reader's channels does not matter: its weights may be in any.
     """
     if own is None or total is None:
         return None
+    axes = [axis for axis in axes[:-1] if not _is_constant(own, axis)] + [*axes[-1:]]
     others = [axis for axis in range(own.ndim) if axis not in {one % own.ndim for one in axes}]
     if any(not _is_constant(own, axis) for axis in others):
         return None
