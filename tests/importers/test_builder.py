@@ -1,8 +1,10 @@
 """What a layer comes after: sums, concatenations, constants, and names."""
 
+import numpy as np
 import pytest
 
 from cpsat_pim.importers.builder import NetworkBuilder, Operand
+from cpsat_pim.importers.channel_maps import taken
 from cpsat_pim.importers.origin import FED, Parts
 from cpsat_pim.importers.products import Unmappable
 
@@ -167,3 +169,10 @@ def test_names_are_unique_and_without_commas_and_spaces():
     for name in ("fc", "fc", "a, b", "input", ""):
         chain.layer(name, FED)
     assert list(chain.after()) == ["fc", "fc_2", "a_b", "input_2", "layer"]
+
+
+def test_samples_take_the_same_channels():
+    """Keys of two heads of two channels are the second half of a product's eight channels, in each of three samples."""
+    channels = np.array([[4, 5], [6, 7]])
+    own = np.broadcast_to(channels[None, :, None, :], (3, 2, 5, 2))
+    assert taken(own, [0, 1, -1], total=8, is_free=False) == ((4, 8),)
