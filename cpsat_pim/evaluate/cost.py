@@ -79,6 +79,13 @@ def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Pre
     )
 
 
+def predict_by_formula(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
+    """Return the same, with the latency by the formula: the walks of poor mappings take seconds."""
+    layer, arch = in_whole_units(layer, arch)
+    nest = to_nest(layer, mapping, arch.spatial_reduction)
+    return _kept((layer, arch, mapping, False), lambda: _count_by_formula(nest, to_machine(arch)))
+
+
 def predict_until(
     is_over: Callable[[], bool],
     layer: ConvWorkload,

@@ -17,8 +17,8 @@ from pathlib import Path
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.evaluate.cost import predict, predict_until
-from cpsat_pim.evaluate.verify import never, verify
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.evaluate.verify import verify
 from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.mapping.check import check_mapping
@@ -268,26 +268,18 @@ class NodeCosts:
 
     def construct(self, problems: Iterable[NodeProblem]) -> int:
         """Give problems without a mapping the best of a few that are built without a search; return to how many."""
-        from cpsat_pim.mapper.search.constructed import constructed_mappings
+        from cpsat_pim.mapper.search.constructed import best_constructed
 
         count = 0
         for problem in problems:
             known = self.cost(problem)
             if known is not None and not known.is_solved:
-                built = constructed_mappings(problem.layer, self.arch, problem.constraints)
-                if (
-                    best := min(built, key=lambda mapping: self._by_formula(problem, mapping), default=None)
-                ) is not None:
+                best = best_constructed(problem.layer, self.arch, problem.constraints, self.objective)
+                if best is not None:
                     self._known[problem] = self._solved(problem, known, best, 0)
                     self._verify(problem, best)
                     count += 1
         return count
-
-    def _by_formula(self, problem: NodeProblem, mapping: Mapping) -> int:
-        """Return the objective's value with the latency by the formula: walks of poor mappings take seconds."""
-        prediction = predict_until(never, program_of(problem.layer, mapping), self.arch, mapping, is_walked=False)
-        assert prediction is not None
-        return int(self.objective.value(prediction.figures.latency_cycles, prediction.figures.energy_fj))
 
     # --- Mappings of alike problems ----------------------------------------------------------------------------------
 
