@@ -14,6 +14,7 @@ from cpsat_pim.importers.builder import NetworkBuilder, Operand
 from cpsat_pim.importers.origin import FED, Parts
 from cpsat_pim.importers.products import Shape, Unmappable, sources
 from cpsat_pim.importers.torch_bodies import SLICING, Body, SlicedBody, branches, loop_body, sliced_body
+from cpsat_pim.importers.torch_fourier import FOURIER, axis_transforms
 from cpsat_pim.importers.torch_kinds import (
     CONVOLUTIONS,
     GROUPED,
@@ -117,6 +118,8 @@ class Trace:
                 return self._recurrent(node, given)
             if kind in GROUPED:
                 return self._grouped(node, given)
+            if kind in FOURIER:
+                return self._fourier(kind, node, given)
         except Unmappable as reason:
             kind, macs = f"{kind} ({reason})", reason.macs
         return self._builder.skip(kind, self._name(node, kind.partition(" ")[0]), *read, macs=macs)
@@ -218,6 +221,15 @@ class Trace:
                 len(layer.weights),
                 *projection,
             )
+        return parts
+
+    def _fourier(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
+        """Add the transforms of the axes, one behind the other."""
+        parts, name = self._parts[given["self"]], self._name(node, kind)
+        for one in axis_transforms(kind, given, self._shape(given["self"]), self._shape(node)):
+            own = name if len(given["dim"]) == 1 else f"{name}.axis{one.axis}"
+            data, matrix = Operand((one.rows, one.parts), parts), Operand((one.parts, one.results), ())
+            parts = self._builder.matmul(own, data, matrix)
         return parts
 
     def _grouped(self, node: Node, given: dict[str, Any]) -> Parts:

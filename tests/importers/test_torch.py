@@ -387,3 +387,11 @@ def test_split_and_shuffled_channels_are_those_of_their_layers():
     assert found["c"].channels == ((2, 4), (6, 8))
     assert found["d"].channels == ((0, 2), (4, 6), (8, 12))
     assert found["out"].channels is None
+
+
+def test_fourier_transforms_are_products_with_their_matrix():
+    """Of two samples of 6 x 8: complex along 8, 12 rows of 16 parts; along 6, 16 rows of 12; of the real transform, 5
+    complex numbers of 8 real ones are left, so along 6 there are 10 rows; and the same on the way back.
+    """
+    found = [(one.workload.P, one.workload.C, one.workload.K) for one in imported("fourier").layers]
+    assert found == [(12, 16, 16), (16, 12, 12), (12, 8, 10), (10, 12, 12), (10, 12, 12), (12, 10, 8)]

@@ -460,3 +460,17 @@ class Reordered(nn.Module):
 def reordered() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
     """Attention on five tokens, and convolutions of two by two positions."""
     return Reordered(), (torch.randn(1, 5, 8), torch.randn(1, 3, 2, 2))
+
+
+class Fourier(nn.Module):
+    """Real and complex transforms of two axes, and back."""
+
+    def forward(self, x):
+        """Of six rows of eight."""
+        mixed = torch.fft.fft2(x.to(torch.complex64)).real
+        return mixed + torch.fft.irfft2(2 * torch.fft.rfft2(x), s=(6, 8))
+
+
+def fourier():
+    """Two samples."""
+    return Fourier(), (torch.randn(2, 6, 8),)
