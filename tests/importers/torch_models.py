@@ -465,12 +465,12 @@ def reordered() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
 class Fourier(nn.Module):
     """Real and complex transforms of two axes, and back."""
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Of six rows of eight."""
         mixed = torch.fft.fft2(x.to(torch.complex64)).real
         return mixed + torch.fft.irfft2(2 * torch.fft.rfft2(x), s=(6, 8))
 
 
-def fourier():
+def fourier() -> tuple[nn.Module, tuple[torch.Tensor]]:
     """Two samples."""
     return Fourier(), (torch.randn(2, 6, 8),)
