@@ -35,7 +35,7 @@ class _Builder:
 
     def __init__(self, network: Network, batch: int) -> None:
         self.network, self.batch = network, batch
-        self.nodes = [evolve(n, workload=evolve(n.workload, N=n.workload.N * batch)) for n in network.layers]
+        self.nodes = [_with_batch(node, batch) for node in network.layers]
         for node in self.nodes:
             if any(width % 1 for width in node.workload.width_bytes):
                 raise ValueError(f"{node.name}: has elements of a fraction of a byte; plans take whole bytes")
@@ -239,8 +239,8 @@ class _Builder:
         if len(node.after) != 2:
             yield f"{node.name}: after: must name I and what takes the place of W (got {len(node.after)})"
             return
-        if layer.R * layer.S > 1:
-            yield f"{node.name}: a product of two activations must have R = S = 1 (got {layer.R}, {layer.S})"
+        if layer.R * layer.S * (1 if node.sample_weights else node.samples) > 1:
+            yield f"{node.name}: a product of two activations must have R = S = N = 1, or N heads (shared_heads)"
         if self.sizes[node.after[1]][0] != node.samples:
             yield f"{node.name}: must read {node.samples} samples as W (got {self.sizes[node.after[1]][0]})"
         fits = self._weight_rows(node)
@@ -292,7 +292,7 @@ class _Builder:
             writes=stack.name,
             offset=stack.offsets[stack.members.index(node.name)],
             has_heads=bool(node.shared_heads),
-            has_sample_weights=node.has_sample_weights and node.samples > 1,
+            has_sample_weights=node.sample_weights and node.samples > 1,
             finishes=tuple(s for s in self.sums.values() if s.finished_by == node.name),
         )
 
@@ -319,6 +319,12 @@ class _Builder:
             if any(len(self.stacks[self.stack_of[operand]].members) > 1 for operand in one.operands):
                 raise ValueError(f"{self.network.name}: {one.first}: operands of a sum must not be concatenated")
         return home
+
+
+def _with_batch(node: NetworkNode, batch: int) -> NetworkNode:
+    """A layer with so many times the samples, each of which has operands of its own in a product of two activations."""
+    has_own = node.sample_weights or (batch > 1 and node.workload.N == 1 and not node.weights)
+    return evolve(node, sample_weights=has_own, workload=evolve(node.workload, N=node.workload.N * batch))
 
 
 def _leading(missing: int) -> int:

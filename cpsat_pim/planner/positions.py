@@ -59,7 +59,7 @@ def _with_samples(node: NetworkNode, samples: int) -> NetworkNode:
     layer = node.workload
     if node.weights or node.shared_heads or layer.N > 1 or layer.G % samples:
         return node
-    return evolve(node, workload=evolve(layer, N=samples, G=layer.G // samples))
+    return evolve(node, sample_weights=True, workload=evolve(layer, N=samples, G=layer.G // samples))
 
 
 def _of_all(pool: Pool, rows: int, columns: int) -> Pool:

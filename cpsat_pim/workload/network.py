@@ -70,7 +70,8 @@ class NetworkNode:
     input, by name, where they are pooled or resized before they are joined. `adds`: a tensor that is added to its
     output, pooled or resized, and how. `weight_rows`: the dim along the positions
     of a tensor that is read as W. `shared_heads`: N counts heads of a group that share W, and lie along channels.
-    `sample_weights`: each sample has a W of its own, as where keys and values of earlier steps are cached.
+    `sample_weights`: each sample has a W of its own, as keys and values do; in files these are groups, plans make them
+    samples.
     `channels`: those that it takes of what it reads, side by side, in the order of its own; absent: all.
     `weight_channels`: those of the tensor that is read as W. `bytes`: its own widths by tensor, which the network's (or
     the machine's) do not replace.
@@ -99,7 +100,7 @@ class NetworkNode:
         default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
     )
     shared_heads: bool | None = field(default=None, validator=or_none(boolean), metadata={"kind": Value(boolean)})
-    sample_weights: bool | None = field(default=None, validator=or_none(boolean), metadata={"kind": Value(boolean)})
+    sample_weights: bool = field(default=False, validator=boolean)
     channels: tuple[Range, ...] | None = channels_field()
     weight_channels: tuple[Range, ...] | None = channels_field()
     bytes: dict[str, int | Fraction] = field(factory=dict)
@@ -108,11 +109,6 @@ class NetworkNode:
     def samples(self) -> int:
         """Samples of what it reads and makes."""
         return 1 if self.shared_heads else self.workload.N
-
-    @property
-    def has_sample_weights(self) -> bool:
-        """Whether W differs between samples: it does where it is no weights, but for heads that share it."""
-        return bool(self.sample_weights) or not (self.weights or self.shared_heads)
 
     @property
     def blocks(self) -> int:

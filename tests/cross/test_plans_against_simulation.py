@@ -45,6 +45,9 @@ def resized(width, height, kind):
     return View(resize=Resize(size=(width, height), kind=kind))
 
 
+#: A product of two activations whose samples have a second operand each.
+OWN = {"weights": False, "sample_weights": True}
+
 NETWORKS = {
     "strided": widths(
         layer("a", ["input"], P=5, Q=6, C=3, K=4, R=3, S=3, stride=(2, 1)),
@@ -187,8 +190,8 @@ NETWORKS = {
     "samples": widths(  # each of three samples has keys and values of its own, the last layer's in a cache
         layer("a", ["input"], P=4, C=2, K=8, N=3),
         layer("b", ["input"], P=4, C=2, K=8, N=3),
-        layer("c", ["a", "b"], P=4, C=4, K=4, N=3, G=2, weights=False, weight_rows="K", psum_bytes=4),
-        layer("d", ["c", "b"], P=4, C=4, K=4, N=3, G=2, weights=False, weight_rows="C"),
+        layer("c", ["a", "b"], P=4, C=4, K=4, N=3, G=2, weight_rows="K", psum_bytes=4, **OWN),
+        layer("d", ["c", "b"], P=4, C=4, K=4, N=3, G=2, weight_rows="C", **OWN),
         layer("e", ["d"], P=4, C=4, K=5, N=3, G=2, sample_weights=True),
     ),
     "heads": widths(

@@ -135,7 +135,7 @@ NETWORKS = {
     "samples": [  # each sample has its own second operand
         layer("a", ["input"], P=2, C=2, K=4, N=2),
         layer("b", ["input"], P=2, C=2, K=4, N=2),
-        layer("c", ["a", "b"], P=2, C=2, K=2, N=2, G=2, weights=False),
+        layer("c", ["a", "b"], P=2, C=2, K=2, N=2, G=2, weights=False, sample_weights=True),
     ],
 }
 

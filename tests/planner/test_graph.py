@@ -80,6 +80,20 @@ def test_heads_of_a_product_lie_along_channels():
     assert graph.task("layer0.context").weight_rows == "C"
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_each_sample_of_a_batch_has_a_second_operand_of_its_own(batch):
+    """Scores of two heads, for one sample or three: W depends on the sample only where there are several."""
+    layers = [
+        node("a", ["input"], P=5, C=4, K=4),
+        node("b", ["input"], P=5, C=4, K=4),
+        node("c", ["a", "b"], P=5, C=2, K=5, G=2, weights=False),
+    ]
+    graph = build_graph(Network(name="n", layers=layers), batch)
+    task = graph.task("c")
+    assert (task.workload.N, task.workload.G, task.has_sample_weights) == (batch, 2, batch > 1)
+    assert graph.stacks["c"].shape == (batch, 10, 1, 5)
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
@@ -124,6 +138,14 @@ def test_heads_of_a_product_lie_along_channels():
         (
             [node("a", ["input"]), node("b", ["input", "a"], C=2)],
             "n: b: join: must be concat or add, as it comes after 2 layers",
+        ),
+        (  # in a file, N of a product shares W: samples that have their own are groups
+            [
+                node("a", ["input"], P=3, N=2),
+                node("b", ["input"], P=3, N=2),
+                node("c", ["a", "b"], P=3, K=3, N=2, weights=False),
+            ],
+            "n: c: a product of two activations must have R = S = N = 1, or N heads (shared_heads)",
         ),
         (
             [node("a", ["input"], P=2), node("b", ["input"], P=2), node("c", ["a", "b"], P=2, weights=False)],
