@@ -4,7 +4,7 @@ Loops start at the DRAM, outputs outside reductions, so that no partial sum retu
 they can of each dim; then the buffers take loops from the DRAM, one prime at a time, as long as the mapping is legal.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 
@@ -43,9 +43,9 @@ def constructed_mappings(layer: ConvWorkload, arch: PIMArchitecture, constraints
     def is_allowed(mapping: Mapping) -> bool:
         return not check_mapping(layer, arch, mapping) and not check_constraints(mapping, constraints)
 
-    yielded = set()
+    yielded, directions = set(), _directions(arch)
     for start, kept in product(_starts(layer, arch, constraints), _KEPT):
-        grown = _grown(start, kept, is_allowed)
+        grown = _grown(start, directions, kept, is_allowed)
         if grown not in yielded and is_allowed(grown):
             yielded.add(grown)
             yield grown
@@ -99,17 +99,22 @@ def _stored_sets(arch: PIMArchitecture) -> list[tuple[tuple[bool, bool, bool], .
     return list(dict.fromkeys(choices))  # type: ignore[arg-type]
 
 
-def _grown(mapping: Mapping, kept: tuple[Dim, ...], is_allowed: Callable[[Mapping], bool]) -> Mapping:
-    """Return the mapping after moves that keep it allowed: primes of DRAM loops to the array, then to the buffers that
-    store anything.
+def _grown(
+    mapping: Mapping, directions: Sequence[Direction], kept: tuple[Dim, ...], is_allowed: Callable[[Mapping], bool]
+) -> Mapping:
+    """Return the mapping after moves that keep it allowed: primes of DRAM loops to directions of the array, then to the
+    buffers that store anything.
 
-    Until a first mapping is allowed every move is made: filters may have to lie in a buffer.
+    Where it is not allowed, filters lie in a buffer first.
     """
-    for direction, d in product((Direction.INTERNAL, Direction.H, Direction.W), _SPREAD):
+    takers = [level for level in _TAKERS if any(mapping.stored[level])]
+    if takers and not is_allowed(mapping):
+        for d in (Dim.R, Dim.S):
+            mapping = _taken(d, takers[0], mapping, mapping.temporal[Level.DRAM][d])
+    for direction, d in product(directions, _SPREAD):
         mapping = _moved_far(mapping, d, is_allowed, partial(_spread, d, direction))
-    for level, d in product(_TAKERS, kept):
-        if any(mapping.stored[level]):
-            mapping = _moved_far(mapping, d, is_allowed, partial(_taken, d, level))
+    for level, d in product(takers, kept):
+        mapping = _moved_far(mapping, d, is_allowed, partial(_taken, d, level))
     return mapping
 
 
@@ -117,19 +122,26 @@ def _moved_far(
     mapping: Mapping, d: Dim, is_allowed: Callable[[Mapping], bool], move: Callable[[Mapping, int], Mapping]
 ) -> Mapping:
     """Return the mapping with as much of a DRAM loop moved as is allowed, prime by prime."""
-    left = mapping.temporal[Level.DRAM][d]
-    if left == 1:
-        return mapping
-    is_begun, refused = is_allowed(mapping), 0
-    for prime in primes_of(left):
-        if prime == refused:
-            continue
-        moved = move(mapping, prime)
-        if is_allowed(moved) or (not is_begun and d in (Dim.R, Dim.S)):
-            mapping = moved
-        else:
-            refused = prime
+    refused = 0
+    for prime in primes_of(mapping.temporal[Level.DRAM][d]):
+        if prime != refused:
+            moved = move(mapping, prime)
+            if is_allowed(moved):
+                mapping = moved
+            else:
+                refused = prime
     return mapping
+
+
+def _directions(arch: PIMArchitecture) -> list[Direction]:
+    """Return the directions along which the array has more than one element, lanes first."""
+    array = arch.pe_array
+    sizes = {
+        Direction.INTERNAL: array.compute_unit.num_macs,
+        Direction.H: array.array_shape.h,
+        Direction.W: array.array_shape.w,
+    }
+    return [direction for direction, size in sizes.items() if size > 1]
 
 
 def _spread(d: Dim, direction: Direction, mapping: Mapping, factor: int) -> Mapping:
