@@ -250,6 +250,29 @@ def _sweep_flags(index: Ints, loops: Ints, outer: int, last: int, is_output: boo
 
 
 @njit
+def _supply_scanned(index: Ints, loops: Ints, is_output: bool, goes_on: bool, before_last: int, state: Ints,
+                    demand: Demand, dram: Dram) -> None:  # fmt: skip
+    """Supply the tiles that are scanned, `index` having moved on; an old output tile makes room for one that returns.
+
+    `before_last`: cycles before the tile that was scanned last was left.
+    """
+    now, exposed = cycles_so_far(state, dram), 0
+    if is_output and not demand.is_streamed:
+        exposed = (now if _returns(index, loops) else before_last) - state[SUPPLIED]
+    _supply(state, now, exposed, demand.is_streamed or (goes_on if is_output else state[TAKEN] > 1), demand)
+
+
+@njit
+def _counted(state: Ints, activations: int, total: int, first_cycles: int, before_last: int, demand: Demand,
+             dram: Dram) -> Counted:  # fmt: skip
+    """Return the fields of `StreamCounts` of a walk that has ended."""
+    steady = state[OVERLAPPED] * max(0, state[QUICKEST] - demand.cycles) if state[OVERLAPPED] else 0
+    closed = state[CYCLES] + (period(state[RUN], dram) if state[RUN] else 0)
+    counted = (state[COLUMNS], activations, total)
+    return (*counted, first_cycles, total - before_last, state[STALLED], steady, state[SECOND], closed)
+
+
+@njit
 def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, demand: Demand, dram: Dram,
                 limit: StreamLimit, interruption: Interruption, stop: Ints) -> Counted:  # fmt: skip
     """Scan the tiles of a stream in loop order, until all are scanned, a limit is exceeded, or `stop` int[1] is set.
@@ -307,19 +330,12 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
         last = moved
         state[TAKEN] += 1
         if state[TAKEN] % demand.scans == 0:
-            is_overlapped = demand.is_streamed or (moved >= 0 if is_output else state[TAKEN] > 1)
-            exposed = 0
-            if is_output and not demand.is_streamed:  # an old tile makes room for one that returns
-                exposed = (cycles_so_far(state, dram) if _returns(index, loops) else before_last) - state[SUPPLIED]
-            _supply(state, cycles_so_far(state, dram), exposed, is_overlapped, demand)
+            _supply_scanned(index, loops, is_output, moved >= 0, before_last, state, demand, dram)
         if moved < sweeps.outer:
             end_sweep(sweeps, state, rows, moved >= 0)
         if moved < 0:
             break
         again, step = (recurrences[moved, 0], recurrences[moved, 1]), steps[moved]
         skip_recurrence(index, at, moved, state, rows, moving, snapshots[moved], loops, step, again, demand)
-    steady = state[OVERLAPPED] * max(0, state[QUICKEST] - demand.cycles) if state[OVERLAPPED] else 0
     total = max(least, cycles_so_far(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
-    closed = state[CYCLES] + (period(state[RUN], dram) if state[RUN] else 0)
-    counted = (state[COLUMNS], max(fewest, state[ACTIVATIONS]), total)
-    return (*counted, first_cycles, total - before_last, state[STALLED], steady, state[SECOND], closed)
+    return _counted(state, max(fewest, state[ACTIVATIONS]), total, first_cycles, before_last, demand, dram)
