@@ -55,7 +55,7 @@ def clock_note(rows: Sequence[Row]) -> str:
     plans = dict.fromkeys(row["plan"] for row in rows)
     missing = [arch for plan in plans for arch in clockless([row for row in rows if row["plan"] == plan])]
     names = ", ".join(dict.fromkeys(missing))
-    return f"latencies are not compared, as others than {names} have a clock: state theirs" if missing else ""
+    return f"latencies are not compared: no clock is stated for {names}, but for others" if missing else ""
 
 
 def _table(rows: Sequence[Row]) -> str:

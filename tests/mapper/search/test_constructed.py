@@ -26,9 +26,7 @@ def test_constructed_mappings_are_legal_and_differ(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ddr4-near-bank", "hbm-pim"])
 def test_loops_are_left_to_the_buffers_that_store_anything(name: str) -> None:
-    """A level that stores nothing has no loops: they would be lost to the registers inside it, which keep inputs and
-    sums while their loops run.
-    """
+    """A level that stores nothing has no loops: it would keep nothing while they run, and registers could."""
     arch = read_arch(name)
     for mapping in constructed_mappings(LAYER, arch, FREE):
         for level in BUFFERS:

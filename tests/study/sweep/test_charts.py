@@ -81,7 +81,7 @@ def test_latencies_are_not_compared_if_only_some_machines_have_a_clock() -> None
     rows = [row(), row(point=1, arch="clockless", clock_hz=None)]
     names = {chart.name for chart in sweep_charts(rows)}
     assert names == {"p-energy-energy", "p-energy-energy-relative"}
-    assert clock_note(rows) == "latencies are not compared, as others than clockless have a clock: state theirs"
+    assert clock_note(rows) == "latencies are not compared: no clock is stated for clockless, but for others"
     assert clock_note(ROWS) == ""
 
 
