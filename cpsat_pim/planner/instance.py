@@ -120,7 +120,7 @@ class Instance:
         partitions = list(self.space.partitions(task, where))
         placed = self.homes | (homes or {})
         reads, *reads_weights, writes = (placed[self.graph.home_of[name]] for name in _stacks(task))
-        options = LayerOptions(
+        return LayerOptions(
             graph=self.graph,
             task=task,
             rates=self.rates,
@@ -133,9 +133,6 @@ class Instance:
             partitions=partitions,
             first_node=self.first_node,
         )
-        if not options.rows and region is None:
-            raise ValueError(f"{task.name}: no part of it has a mapping on {self.array.node.name}")
-        return options
 
     # --- Branches side by side ---------------------------------------------------------------------------------------
 

@@ -127,10 +127,11 @@ def test_layer_of_which_no_part_has_a_mapping_is_told_by_name(tmp_path, capsys):
         "- {name: a, C: 64, K: 1024, after: [input]}\n- {name: b, C: 1024, K: 2048, after: [a]}\n"
     )
     words = ["--arch", str(tmp_path / "arch.yaml"), "--array", "1x2", "--capacity", "64 MiB", "--time-limit", "20"]
-    assert main(["plan", str(tmp_path / "net.yaml"), *words]) == 1
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert "no plan: no part of b has a mapping on a node, however it is partitioned (" in line
-    assert line.endswith("so it needs 2 nodes or more")
+    for _ in range(2):  # the second time, tables of the first one tell it before the search begins
+        assert main(["plan", str(tmp_path / "net.yaml"), *words]) == 1
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert "no plan: no part of b has a mapping on a node, however it is partitioned (" in line
+        assert line.endswith("so it needs 2 nodes or more")
 
 
 def test_start_without_room_is_left_out(chain, capsys):
