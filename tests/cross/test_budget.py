@@ -14,7 +14,9 @@ from tests.cross.test_solver_against_enumeration import CASES, whole_space
 TRIED = 2
 
 
-@pytest.mark.parametrize("case", ["product, weights in the row buffer", "separate row buffers"])
+@pytest.mark.parametrize(
+    "case", [pytest.param("product, weights in the row buffer", marks=pytest.mark.slow), "separate row buffers"]
+)
 def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
     """Latency under limits of energy, and energy under limits of latency, also at and below the extremes."""
     layer, arch = CASES[case]

@@ -3,6 +3,7 @@
 import math
 
 import attrs
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ def outer_loops_free(inner: tuple[int, ...], *, may_split: bool) -> Constraints:
     return Constraints(temporal=temporal, spatial=(ONES,) * 3)
 
 
+@pytest.mark.slow
 @given(
     outer=st.tuples(*(st.sampled_from((1, 2, 3, 4)) for _ in "PCK")),
     inner=st.tuples(st.sampled_from((1, 2)), st.sampled_from((1, 2)), st.sampled_from((2, 4, 8))),
@@ -77,6 +79,7 @@ def test_optimum_is_the_least_over_all_outer_loops(
     )
 
 
+@pytest.mark.slow
 @given(
     order=st.permutations((Dim.N, Dim.P, Dim.C, Dim.K)),
     outer=st.tuples(*(st.sampled_from((1, 2, 3, 4)) for _ in "NPCK")),

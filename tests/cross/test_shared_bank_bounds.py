@@ -101,7 +101,7 @@ def rows_of_boxes(layer: ConvWorkload, extents: dict[int, int], layout: int, row
     return list(boxes.values())
 
 
-@pytest.mark.parametrize("name", ["matrix", "1x1", "3x3"])
+@pytest.mark.parametrize("name", ["matrix", *(pytest.param(name, marks=pytest.mark.slow) for name in ("1x1", "3x3"))])
 def test_cuts_of_held_tiles_hold_for_the_mapping_that_they_are_made_from(name: str) -> None:
     """The MACs draw the weights from the only bank. No cut asks for more rows or cycles than the exact ones (C13)."""
 
@@ -113,7 +113,7 @@ def test_cuts_of_held_tiles_hold_for_the_mapping_that_they_are_made_from(name: s
     cuts_hold(name, held, drawn=True)
 
 
-@pytest.mark.parametrize("name", ["matrix", "1x1", "3x3"])
+@pytest.mark.parametrize("name", ["matrix", *(pytest.param(name, marks=pytest.mark.slow) for name in ("1x1", "3x3"))])
 def test_cuts_of_returning_tiles_hold_for_the_mapping_that_they_are_made_from(name: str) -> None:
     """Outputs come back to the only bank. No cut asks for more rows or cycles than the exact ones (C14)."""
     cuts_hold(name, ReturningTiles.all_of, drawn=False)
