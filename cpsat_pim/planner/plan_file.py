@@ -14,7 +14,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.mapping_file import build_mapping
 from cpsat_pim.planner.array import NodeArray, Region
-from cpsat_pim.planner.nodes.padded import program_of
+from cpsat_pim.planner.nodes.programs import program_of
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan, node_program
 from cpsat_pim.planner.tensors import Graph

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -47,10 +47,8 @@ class Tightening:
             options.look_at(self.limits.batch, self.is_paused, price)
         refined = len(unseen)
         used = [Usefulness(*use, self.slack(), price) for use, found in best if found is not None]
-        refined += sum(one.refine(self.limits.refined, self.is_paused) for one in used if not self.is_paused())
-        if not refined:
-            refined = sum(one.refine_tied() for one in used if not self.is_paused())
-        return refined
+        refined += self.costs.refine_all(_highest(one.unrefined(self.limits.refined) for one in used), self.is_paused)
+        return refined or self.costs.refine_all(_highest(one.untied() for one in used), self.is_paused, tied=True)
 
     def _is_refined(self, problem: NodeProblem) -> bool:
         known = self.costs.cost(problem)
@@ -155,6 +153,15 @@ class Tightening:
             if not self.is_over():
                 self.costs.refine(problem)
         return bool(unseen or plain) or self.solve(dict.fromkeys(problems, HIGHEST)) > 0
+
+
+def _highest(asked: Iterable[Useful]) -> Useful:
+    """Return the highest cost up to which the bound of each problem is asked for."""
+    found: Useful = {}
+    for some in asked:
+        for problem, below in some.items():
+            found[problem] = max(found.get(problem, 0), below)
+    return found
 
 
 def layers_of(

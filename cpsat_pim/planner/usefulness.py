@@ -1,11 +1,9 @@
 """Up to which costs node programs matter at the homes that an optimum uses."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from cpsat_pim.planner.eliminate import INFINITE
-from cpsat_pim.planner.nodes import HIGHEST, NodeProblem
+from cpsat_pim.planner.nodes import HIGHEST, NodeProblem, Useful
 from cpsat_pim.planner.options import At, LayerOptions
 from cpsat_pim.planner.weighing import FREE_BYTES, Price
 
@@ -45,33 +43,29 @@ class Usefulness:
         i = int(bounds.argmin())
         return self.options.problem(i, self.at), self._program_below(i, self.least_solved)
 
-    def refine(self, count: int, is_over: Callable[[], bool] = lambda: False) -> int:
-        """Refine the bound of the best option's node problem, and of others, up to so many; return how many.
+    def unrefined(self, count: int) -> Useful:
+        """Return the best option's node problem, and others, up to so many, whose bounds are not those of tiles.
 
         Bounds rise up to the cost from which on an option matters no more at these homes: where another one, which is
         solved, costs no more; and where no plan with it is better than the best one, as the optimum over lower bounds
-        uses an option of the least cost. Nothing is refined if the best option's bound is as high.
+        uses an option of the least cost. There are none if the best option's bound is as high.
         """
-        costs, refined = self.options.costs, 0
+        found: Useful = {}
         for i in self._cheapest_first():
             problem, below = self.options.problem(i, self.at), self._program_below(i, self._matters_below)
-            known = costs.cost(problem)
+            known = self.options.costs.cost(problem)
             if known is not None and not known.is_refined and known.least < below:
-                costs.refine(problem, below)
-                refined += 1
-            if is_over() or refined in (0, count):
+                found[problem] = max(found.get(problem, 0), below)
+            if len(found) in (0, count):
                 break
-        return refined
+        return found
 
-    def refine_tied(self) -> bool:
-        """Raise the bound of the best option's node problem to that in its layouts, as `refine`; whether it was not."""
+    def untied(self) -> Useful:
+        """Return the best option's node problem, if its bound is not that of its layouts, as `unrefined`."""
         i = self._cheapest_first()[0]
         problem, below = self.options.problem(i, self.at), self._program_below(i, self._matters_below)
         known = self.options.costs.cost(problem)
-        if known is None or known.is_tied or known.least >= below:
-            return False
-        self.options.costs.refine_tied(problem, below)
-        return True
+        return {} if known is None or known.is_tied or known.least >= below else {problem: below}
 
     def _cheapest_first(self) -> list[int]:
         found: list[int] = np.lexsort((self.tie, self.lower)).tolist()

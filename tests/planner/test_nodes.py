@@ -14,7 +14,7 @@ from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.mapper.network.verified import solve_and_verify
 from cpsat_pim.mapper.result import Budget, Objective, Status
 from cpsat_pim.mapper.search import SolveRequest
-from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
+from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem
 from cpsat_pim.planner.nodes.workers import Workers
 from cpsat_pim.workload import ConvWorkload
 
@@ -44,6 +44,22 @@ def test_tied_problem_costs_what_a_solve_of_its_own_says(costs):
     assert found.value == found.latency_cycles == optimum(constraints=TIED.constraints).cost
     assert found.mapping.layout[0::2] == TIED.layouts
     assert costs.cost(FREE).value == optimum().cost <= found.value
+
+
+def test_bounds_that_workers_compute_are_those_that_are_computed_here():
+    """In any layouts, then in their own; none is computed once the search is over."""
+    layers = [ConvWorkload(P=4, C=4, K=k) for k in (4, 6)]
+    asked = {NodeProblem(layer=layer, layouts=layouts): HIGHEST for layer in layers for layouts in ((0, 1), (1, 0))}
+    alone, shared = (NodeCosts(ARCH, LATENCY, jobs=jobs) for jobs in (1, 2))
+    for tied in (False, True):
+        before = [shared.cost(problem) for problem in asked]
+        assert shared.refine_all(asked, lambda: True, tied) == 0
+        assert [shared.cost(problem) for problem in asked] == before
+        assert shared.refine_all(asked, lambda: False, tied) == len(asked)
+        expected = [alone.refine_tied(problem) if tied else alone.refine(problem) for problem in asked]
+        assert [shared.cost(problem) for problem in asked] == expected
+        assert expected != before
+    shared.close()
 
 
 def test_nothing_is_solved_that_its_bound_shows_to_be_of_no_use():

@@ -61,3 +61,11 @@ def test_task_takes_no_more_than_its_own_limit():
     """There is enough time for all."""
     assert limits(3, math.inf) == [20.0] * 3
     assert limits(3, 1000.0, own=5.0) == [5.0] * 3
+
+
+def test_no_short_task_begins_once_the_search_is_over():
+    """Of five tasks the third ends the search."""
+    done = {}
+    tasks = [Task(str(number), Request(20.0)) for number in range(5)]
+    Workers(1, threading.Event()).run_short(tasks, done.__setitem__, lambda: len(done) == 3)
+    assert list(done) == ["0", "1", "2"]

@@ -18,6 +18,9 @@ from cpsat_pim.mapping.constraints import FREE, Constraints, check_constraints_f
 from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 
+#: An n-th of every bound is less than 1 for this n.
+_NO_MARGIN = 2**61
+
 
 def layer_lower_bound(
     layer: ConvWorkload,
@@ -85,7 +88,8 @@ def tile_lower_bound(
     if check_constraints_fit(layer, constraints):
         return None
     few = parameters.layer_bound_tiles
-    parameters = evolve(parameters, bound_tiles=few, tiles_latency=few, busy_tiles=0.0)
+    # No tile is kept: each that is found lowers the trial bound to its own.
+    parameters = evolve(parameters, bound_tiles=few, tiles_latency=few, busy_tiles=0.0, bound_margin=_NO_MARGIN)
     tables, spaces = build_tables(layer, arch), []
     for restriction in restrictions(layer, arch, constraints, NO_LIMIT):
         spatial = SpatialBounds(layer, arch, objective, restriction)

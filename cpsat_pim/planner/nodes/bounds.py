@@ -1,16 +1,18 @@
 """Lower bounds of node problems, from the plainest one to that of the mapper's tiles."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from attrs import asdict, evolve, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound, tile_lower_bound
-from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.result import Budget, Objective
 from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem
 from cpsat_pim.planner.nodes.store import NodeStore
+from cpsat_pim.planner.nodes.workers import Workers
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.padding import padded_layers
 
@@ -34,6 +36,37 @@ class TileBound:
         return self.is_final or (self.least or 0) >= below
 
 
+@frozen(kw_only=True)
+class TileTask:
+    """The bound of the tiles of all mappings of some layers, raised up to a cost `below`; none costs less than `least`.
+
+    It is computed here or in a worker process.
+    """
+
+    key: NodeProblem
+    layers: tuple[ConvWorkload, ...]
+    arch: PIMArchitecture
+    objective: Objective
+    least: int
+    below: int
+
+    def run(self, stop: Any, report: Any) -> TileBound:
+        """Return the bound: of the layers the least. It takes too little time to be stopped, or reported."""
+        most = None if self.below == HIGHEST else self.below
+        found = (
+            tile_lower_bound(
+                one, self.arch, self.objective, self.key.constraints, known_bound=self.least, value_to_beat=most
+            )
+            for one in self.layers
+        )
+        return TileBound(least=_least(found), below=self.below)
+
+
+def _least(bounds: Iterable[int | None]) -> int | None:
+    """Return the least bound; None if there is none."""
+    return min((one for one in bounds if one is not None), default=None)
+
+
 class NodeBounds:
     """Bounds of node problems, each computed once.
 
@@ -49,9 +82,11 @@ class NodeBounds:
         padding: float,
         store: NodeStore | None,
         key: Callable[[NodeProblem], str],
+        workers: Workers,
     ) -> None:
-        """`padding`: as of `NodeCosts`. `key`: of a problem in the store."""
+        """`padding`: as of `NodeCosts`. `key`: of a problem in the store. `workers`: compute bounds of tiles."""
         self.arch, self.objective, self.padding, self._store, self._key = arch, objective, padding, store, key
+        self._workers = workers
         self._spatial: dict[NodeProblem, int | None] = {}
         self._tiles: dict[NodeProblem, TileBound] = {}
 
@@ -66,7 +101,8 @@ class NodeBounds:
         if problem not in self._spatial:
             found = self._read(problem)
             if found is None:
-                least = self._least(problem.layer, layer_lower_bound)
+                fitting = self._fitting(problem.layer)
+                least = _least(layer_lower_bound(one, self.arch, self.objective) for one in fitting)
                 found = TileBound(least=least, below=least or 0)
                 self._write(problem, found)
             self._spatial[problem] = found.least
@@ -104,26 +140,41 @@ class NodeBounds:
 
         It begins at the bound of free layouts, if that is known.
         """
+        task = self._task(problem, below)
+        if task is not None:
+            self._receive(problem, task.run(None, None))
+        return self._tiles[problem]
+
+    def prepare_tiles(self, asked: Mapping[NodeProblem, int], is_over: Callable[[], bool]) -> None:
+        """Compute such bounds, each up to its cost, several at a time where there are several workers."""
+        if self._workers.jobs > 1:
+            tasks = (self._task(problem, below) for problem, below in asked.items())
+            self._workers.run_short([task for task in tasks if task is not None], self._receive, is_over)
+
+    def _task(self, problem: NodeProblem, below: int) -> TileTask | None:
+        """Return what is to be computed of a problem; None if what is known, or kept, reaches the cost."""
         found = self._tiles.get(problem) or self._read(problem)
-        if found is None or not found.reaches(below):
-            before = found or self._tiles.get(problem.relaxation)
-            known = before.least or 0 if before else 0
+        if found is not None and found.reaches(below):
+            self._tiles[problem] = found
+            return None
+        before = found or self._tiles.get(problem.relaxation)
+        return TileTask(
+            key=problem,
+            layers=tuple(self._fitting(problem.layer)),
+            arch=self.arch,
+            objective=self.objective,
+            least=before.least or 0 if before else 0,
+            below=below,
+        )
 
-            def bound(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective) -> int | None:
-                beaten = None if below == HIGHEST else below
-                return tile_lower_bound(
-                    layer, arch, objective, problem.constraints, known_bound=known, value_to_beat=beaten
-                )
-
-            found = TileBound(least=self._least(problem.layer, bound), below=below)
-            self._write(problem, found)
+    def _receive(self, problem: NodeProblem, found: TileBound) -> None:
         self._tiles[problem] = found
-        return found
+        self._write(problem, found)
 
-    def _least(self, layer: ConvWorkload, bound: Callable[..., int | None]) -> int | None:
-        """Return the least bound of the padded layers that fit the node."""
-        found = (bound(one, self.arch, self.objective) for one in self._fitting(layer))
-        return min((one for one in found if one is not None), default=None)
+    def energy(self, problem: NodeProblem, budget: Budget) -> int:
+        """Return a bound on the energy of the mappings within a budget, in fJ."""
+        energy, layers = Objective.named("energy"), padded_layers(problem.layer, self.padding)
+        return _least(layer_lower_bound(one, self.arch, energy, problem.constraints, budget) for one in layers) or 0
 
     def _fitting(self, layer: ConvWorkload) -> Iterator[ConvWorkload]:
         return (one for one in padded_layers(layer, self.padding) if not check_fits(one, self.arch))

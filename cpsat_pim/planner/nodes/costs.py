@@ -10,32 +10,24 @@ import math
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import product
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.evaluate.cost import predict
-from cpsat_pim.evaluate.verify import verify
-from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
-from cpsat_pim.mapping.check import check_mapping
-from cpsat_pim.mapping.mapping import Mapping
 from cpsat_pim.planner.nodes.bounds import NodeBounds
-from cpsat_pim.planner.nodes.padded import program_of
 from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful
+from cpsat_pim.planner.nodes.programs import in_layouts, priced, verify_program
 from cpsat_pim.planner.nodes.requests import energy_request, tasks_of, value_request
 from cpsat_pim.planner.nodes.store import NodeStore, digest
 from cpsat_pim.planner.nodes.workers import RESERVED_SECONDS, Workers
-from cpsat_pim.workload.padding import padded_layers
 
 #: Bounds take at most this share of the time that solves have.
 _BOUNDS_SHARE = 0.25
 #: From this ratio of the bounds of tiles on, in a problem's layouts and in any, its layouts decide what it costs.
 _LAYOUTS = 1.02
-_ENERGY = Objective.named("energy")
 
 
 class NodeCosts:
@@ -73,8 +65,8 @@ class NodeCosts:
         self._store = NodeStore(store) if store else None
         padded = [f"padding {padding:g}"] if padding else []
         self._machine = digest([arch.to_dict(), objective.to_dict(), version, *padded])
-        self._bounds = NodeBounds(arch, objective, padding, self._store, self._key)
         self._workers = Workers(jobs, self.stop)
+        self._bounds = NodeBounds(arch, objective, padding, self._store, self._key, self._workers)
 
     @property
     def known(self) -> int:
@@ -136,6 +128,24 @@ class NodeCosts:
         found = self._bounds.tiles(problem, below)
         return self._raise(problem, found.least, is_refined=True, is_tied=found.is_final)
 
+    def refine_all(self, asked: Useful, is_over: Callable[[], bool], tied: bool = False) -> int:
+        """Refine bounds, each up to a cost, in any layouts or in the problems'; several at a time with several jobs.
+
+        None begins once `is_over` says so. Return how many problems that were.
+        """
+        first: Useful = {}
+        for problem, below in asked.items():
+            bounded = problem if tied else problem.relaxation
+            first[bounded] = max(first.get(bounded, 0), below)
+        self._bounds.prepare_tiles(first, is_over)
+        refine, count = self.refine_tied if tied else self.refine, 0
+        for problem, below in asked.items():
+            if is_over():
+                break
+            refine(problem, below)
+            count += 1
+        return count
+
     def _raise(
         self, problem: NodeProblem, least: int | None, *, is_refined: bool = False, is_tied: bool = False
     ) -> NodeCost | None:
@@ -170,15 +180,14 @@ class NodeCosts:
             WorkerKilled: a worker process was killed.
             Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         """
-        below, now = {}, time.monotonic()
+        now = time.monotonic()
         bounds_until = now + _BOUNDS_SHARE * (until - now)
-        for problem in problems:
-            known, most = self.cost(problem), (useful or {}).get(problem, HIGHEST)
-            if known is not None and time.monotonic() < bounds_until:
-                known = self.refine_tied(problem, self._useful_below(known, slack, most))
-                self.refine(problem.relaxation, known.least if known else 0)  # of a bound that is known
-            if known is not None and not known.is_proven:
-                below[problem] = self._useful_below(known, slack, most)
+        self._raise_all(self._asked(problems, slack, useful), lambda: time.monotonic() >= bounds_until)
+        below = {
+            p: most
+            for p, most in self._asked(problems, slack, useful).items()
+            if not (known := self.cost(p)) or not known.is_proven
+        }
         direct = {problem for problem in below if self._depends_on_layouts(problem)}
         ahead = sorted((problem for problem in below if problem not in direct), key=lambda p: below[p])
         relaxed = {problem.relaxation: below[problem] for problem in ahead}
@@ -189,15 +198,27 @@ class NodeCosts:
         ready = [p for p in below if not p.is_free and (p in direct or self._is_worth_a_solve(p, below[p]))]
         self._run([(p, below[p]) for p in ready if not self._is_closed(p, below[p])], until)
 
+    def _asked(self, problems: Iterable[NodeProblem], slack: int | None, useful: Useful | None) -> Useful:
+        """Return the costs that mappings have to stay below to be of use."""
+        found = {}
+        for problem in problems:
+            if (known := self.cost(problem)) is not None:
+                of_plans = HIGHEST if slack is None else known.least + slack
+                found[problem] = min(of_plans, (useful or {}).get(problem, HIGHEST), known.value or HIGHEST)
+        return found
+
+    def _raise_all(self, asked: Useful, is_over: Callable[[], bool]) -> None:
+        """Raise bounds to those of tiles, and those in any layouts as far."""
+        self.refine_all(asked, is_over)
+        left = {problem: below for problem, below in asked.items() if not self._is_closed(problem, below)}
+        self.refine_all(left, is_over, tied=True)
+        least = {p.relaxation: cost.least for p in asked if (cost := self.cost(p)) is not None}
+        self.refine_all(least, is_over)
+
     def _leaving(self, problems: int, until: float) -> float:
         """Return when a first pass ends: it leaves so many solves a little time, at most half of all."""
         now = time.monotonic()
         return max(now + (until - now) / 2, until - RESERVED_SECONDS * problems / self.jobs)
-
-    def _useful_below(self, known: NodeCost, slack: int | None, useful: int) -> int:
-        """Return the cost that a mapping has to stay below to be of use."""
-        of_plans = min(useful, HIGHEST if slack is None else known.least + slack)
-        return of_plans if known.value is None else min(of_plans, known.value)
 
     def _is_closed(self, problem: NodeProblem, below: int) -> bool:
         """Whether the optimum is known, or known to be of no use."""
@@ -245,7 +266,7 @@ class NodeCosts:
         self.report(f"{problem.layer.name}: cost {cost}, bound {solved.lower_bound}, {solved.solve_seconds:.1f} s")
         seconds = max(known.seconds, solved.solve_seconds)
         if solved.mapping is not None:
-            found = self._solved(problem, known, solved.mapping, solved.lower_bound or 0)
+            found = priced(problem, self.arch, self.objective, solved.mapping, known, solved.lower_bound or 0)
             self._keep(problem, evolve(found, seconds=seconds, is_tied=True))
         elif below < HIGHEST and (known.value is None or below < known.value):
             # No bound is left where nothing that costs less than `below` is left.
@@ -254,17 +275,6 @@ class NodeCosts:
         else:
             bound = None if solved.lower_bound is None else max(known.least, solved.lower_bound)
             self._keep(problem, None if bound is None else evolve(known, least=bound, seconds=seconds))
-
-    def _solved(self, problem: NodeProblem, known: NodeCost, mapping: Mapping, least: int) -> NodeCost:
-        figures = predict(program_of(problem.layer, mapping), self.arch, mapping).figures
-        return evolve(
-            known,
-            least=max(known.least, least),
-            value=int(self.objective.value(figures.latency_cycles, figures.energy_fj)),
-            latency_cycles=figures.latency_cycles,
-            energy_fj=figures.energy_fj,
-            mapping=mapping,
-        )
 
     def construct(self, problems: Iterable[NodeProblem]) -> int:
         """Give problems without a mapping the best of a few that are built without a search; return to how many."""
@@ -276,8 +286,8 @@ class NodeCosts:
             if known is not None and not known.is_solved:
                 best = best_constructed(problem.layer, self.arch, problem.constraints, self.objective)
                 if best is not None:
-                    self._known[problem] = self._solved(problem, known, best, 0)
-                    self._verify(problem, best)
+                    self._known[problem] = priced(problem, self.arch, self.objective, best, known)
+                    verify_program(problem, best, self.arch)
                     count += 1
         return count
 
@@ -292,28 +302,14 @@ class NodeCosts:
             self._keep(problem, None)
             return
         found = evolve(known, least=max(known.least, relaxed.least))
-        for mapping in self._in_layouts(problem, relaxed.mapping):
-            candidate = self._solved(problem, found, mapping, 0)
+        for mapping in in_layouts(problem, relaxed.mapping, self.arch):
+            candidate = priced(problem, self.arch, self.objective, mapping, found)
             if found.value is None or (candidate.value or 0) < found.value:
                 found = evolve(candidate, seconds=max(found.seconds, relaxed.seconds))
-        if found.is_solved and found.mapping != known.mapping:
-            self._verify(problem, found.mapping)
+        if found.mapping is not None and found.mapping != known.mapping:
+            verify_program(problem, found.mapping, self.arch)
             self.transferred += found.is_proven
         self._keep(problem, found)
-
-    def _verify(self, problem: NodeProblem, mapping: Mapping | None) -> None:
-        assert mapping is not None
-        layer = program_of(problem.layer, mapping)
-        verify(layer, self.arch, mapping, predict(layer, self.arch, mapping))
-
-    def _in_layouts(self, problem: NodeProblem, mapping: Mapping | None) -> Iterator[Mapping]:
-        """Yield the legal mappings that differ in the layouts only, which are those of the problem; W's are free."""
-        if mapping is not None:
-            layouts = [(layout,) if layout is not None else (0, 1) for layout in problem.constraints.layout]
-            for layout in product(*layouts):
-                moved = evolve(mapping, layout=layout)
-                if not check_mapping(program_of(problem.layer, moved), self.arch, moved):
-                    yield moved
 
     # --- The least energy at the least latency -----------------------------------------------------------------------
 
@@ -321,10 +317,7 @@ class NodeCosts:
         """Set the mapper's bound on the energy of mappings that cost no more than the one that is known."""
         known = self.cost(problem)
         if known is not None and known.is_solved and not known.least_energy_fj:
-            budget, layers = self._budget(known), padded_layers(problem.layer, self.padding)
-            found = [layer_lower_bound(one, self.arch, _ENERGY, problem.constraints, budget) for one in layers]
-            least = min((bound for bound in found if bound is not None), default=0)
-            self._keep(problem, evolve(known, least_energy_fj=least))
+            self._keep(problem, evolve(known, least_energy_fj=self._bounds.energy(problem, self._budget(known))))
 
     def solve_energies(self, problems: Iterable[NodeProblem], until: float = math.inf) -> None:
         """Find the least energy of mappings that cost no more cycles than the ones that are known."""
@@ -342,7 +335,7 @@ class NodeCosts:
         assert known is not None
         assert solved.mapping is not None
         self.solves += 1
-        found = self._solved(problem, known, solved.mapping, 0)
+        found = priced(problem, self.arch, self.objective, solved.mapping, known)
         self._keep(problem, evolve(found, least_energy_fj=max(known.least_energy_fj, solved.lower_bound or 0)))
 
     def _budget(self, known: NodeCost) -> Budget:

@@ -13,7 +13,6 @@ from attrs import evolve
 
 from cpsat_pim.base.interrupts import block_interrupts, set_up_worker
 from cpsat_pim.mapper.network.compile import worker_context
-from cpsat_pim.mapper.result import SolvedLayer
 
 #: Seconds between two looks at the stop.
 _POLL_SECONDS = 0.1
@@ -29,7 +28,7 @@ MOST_SHARES = 2.0
 LEAST_SECONDS = 0.2
 
 #: Receives the key of a task and its result.
-OnSolved = Callable[[str, SolvedLayer], None]
+OnDone = Callable[[Any, Any], None]
 
 
 class WorkerKilled(Exception):
@@ -47,7 +46,7 @@ def _start(stop: Any) -> None:
     _Worker.stop = stop
 
 
-def _run(task: Any) -> SolvedLayer | None:
+def _run(task: Any) -> Any:
     """Run a task in a worker; None if the stop came first."""
     return None if _Worker.stop.is_set() else task.run(_Worker.stop, _ignore)
 
@@ -67,7 +66,7 @@ class Workers:
         self._pool: ProcessPoolExecutor | None = None
         self._workers_stop: Any = None
 
-    def run(self, tasks: Sequence[Any], on_solved: OnSolved, until: float = math.inf) -> None:
+    def run(self, tasks: Sequence[Any], on_done: OnDone, until: float = math.inf) -> None:
         """Run tasks in their order; those that a stop, or the time `until`, prevents have no result.
 
         Each leaves `RESERVED_SECONDS` to each task behind it, or an equal share where that is less, and takes at most
@@ -78,11 +77,24 @@ class Workers:
             Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         """
         waiting = deque(tasks)
+        self._run(lambda: self._next(waiting, until), on_done)
+
+    def run_short(self, tasks: Sequence[Any], on_done: OnDone, is_over: Callable[[], bool]) -> None:
+        """Run tasks that take little time, in their order; none begins once `is_over` says so, or after a stop.
+
+        Raises:
+            WorkerKilled: a worker process was killed, for want of memory perhaps.
+        """
+        waiting = deque(tasks)
+        self._run(lambda: None if not waiting or self.stop.is_set() or is_over() else waiting.popleft(), on_done)
+
+    def _run(self, following: Callable[[], Any], on_done: OnDone) -> None:
+        """Run one task after the other, or several at a time, until none follows."""
         if self.jobs > 1:
-            self._run_in_workers(waiting, on_solved, until)
+            self._run_in_workers(following, on_done)
             return
-        while (task := self._next(waiting, until)) is not None:
-            on_solved(task.key, task.run(self.stop, _ignore))
+        while (task := following()) is not None:
+            on_done(task.key, task.run(self.stop, _ignore))
 
     def _next(self, waiting: deque[Any], until: float) -> Any:
         """Return the next task, with what time the ones behind it leave; None if there is none, or no time."""
@@ -95,20 +107,20 @@ class Workers:
         share = max(equal, min(left - RESERVED_SECONDS * behind, MOST_SHARES * equal))
         return evolve(task, request=evolve(task.request, time_limit=min(task.request.time_limit, share)))
 
-    def _run_in_workers(self, waiting: deque[Any], on_solved: OnSolved, until: float) -> None:
+    def _run_in_workers(self, following: Callable[[], Any], on_done: OnDone) -> None:
         pool = self._started()
-        pending: dict[Future[SolvedLayer | None], str] = {}
+        pending: dict[Future[Any], Any] = {}
         try:
             while True:
-                while len(pending) < self.jobs and (task := self._next(waiting, until)) is not None:
+                while len(pending) < self.jobs and (task := following()) is not None:
                     with block_interrupts():  # processes start when tasks are submitted, and inherit the block
                         pending[pool.submit(_run, task)] = task.key
                 if not pending:
                     return
                 for future in wait(pending, _POLL_SECONDS, FIRST_COMPLETED).done:
-                    key, solved = pending.pop(future), future.result()
-                    if solved is not None:
-                        on_solved(key, solved)
+                    key, found = pending.pop(future), future.result()
+                    if found is not None:
+                        on_done(key, found)
                 if self.stop.is_set():
                     self._workers_stop.set()
         except BrokenProcessPool as death:
