@@ -1,9 +1,11 @@
 """A tensor that is added to a layer's output, pooled or resized: each node fetches what it adds (section 5)."""
 
-from tracesim.array.areas import Area, area, elements, meet
+from collections.abc import Sequence
+
+from tracesim.array.areas import Area, area, elements
 from tracesim.array.flows import ADDED, Access, Flow, Phase
-from tracesim.array.inputs import Case, candidates, pull_phase, view_scans
-from tracesim.array.needs import raw_area, seen_area
+from tracesim.array.inputs import Case, owned, pull_phase, view_scans
+from tracesim.array.needs import raw_areas, seen_area
 from tracesim.array.outputs import Piece, held_pieces
 from tracesim.array.readings import Reading
 from tracesim.array.scan import scan_area
@@ -25,22 +27,23 @@ def pull_with_added(case: Case, number: int) -> Phase:
     return phase._replace(rounds=(tuple(flows),), accesses=tuple(accesses), additions=additions)
 
 
-def node_added(case: Case, number: int, reading: Reading, piece: Piece) -> tuple[Area, Area]:
+def node_added(case: Case, number: int, reading: Reading, piece: Piece) -> tuple[Area, tuple[Area, ...]]:
     """Return what is added to what a node holds of a layer's output, as it is seen, and what that is made of."""
     own, first = piece.part, case.network.members[number + 1].channel
     channels = [(low - first, high - first) for low, high in own.c]
     seen = seen_area(reading, area(own.n, channels, own.y, own.x))
-    return seen, raw_area(seen, reading.view, case.network.stack_shapes[reading.stack])
+    return seen, raw_areas(seen, reading, case.network.stack_shapes[reading.stack])
 
 
-def _fetch(case: Case, reading: Reading, node: int, needed: Area) -> tuple[list[Flow], list[Access]]:
+def _fetch(case: Case, reading: Reading, node: int, needed: Sequence[Area]) -> tuple[list[Flow], list[Access]]:
     """Return how a node gets a box for itself: a message from each other node that has some of it."""
     layout, width, dram = case.layouts[reading.stack], case.network.widths[reading.stack], case.plan.dram
     flows, accesses = [], []
-    for owner, home in candidates(case, reading.stack, needed):
-        part = meet(needed, home)
-        if part.c and owner != node:
-            flows.append(Flow((owner, node), elements(part) * width, ADDED, part, is_delivered=True))
+    for owner, (home, found) in owned(case, reading.stack, needed).items():
+        if owner != node:
+            parts = tuple(part for part, _ in found)
+            flows.append(Flow((owner, node), sum(map(elements, parts)) * width, ADDED, parts, is_delivered=True))
+        for part, box in found if owner != node else ():
             accesses.append(Access((owner,), False, scan_area(part, home, layout, width, dram)))
-            accesses.append(Access((node,), True, scan_area(part, needed, layout, width, dram)))
+            accesses.append(Access((node,), True, scan_area(part, box, layout, width, dram)))
     return flows, accesses

@@ -5,7 +5,6 @@ import numpy as np
 from tracesim.array.areas import Area
 from tracesim.array.needs import Part
 from tracesim.array.network import blocks_of
-from tracesim.array.readings import Reading, stack_channels
 from tracesim.array.records import C as C_DIM
 from tracesim.array.records import Ints, K, Layer, N, Pool, R, Resize, S
 from tracesim.array.views import sources
@@ -13,12 +12,6 @@ from tracesim.array.views import sources
 
 class ExecutionError(Exception):
     """The plan's messages do not do what the plan says."""
-
-
-def reader_channels(reading: Reading, count: int) -> Ints:
-    """Return int64[count]: the stack's channel of each channel that the reader counts."""
-    found = [stack_channels(reading, (channel, channel + 1))[0][0] for channel in range(count)]
-    return np.array(found, np.int64)
 
 
 def convolve_part(layer: Layer, part: Part, inputs: Ints, present: Ints, channels: Ints, weights: Ints) -> Ints:
@@ -87,9 +80,10 @@ def window_sizes(view: Pool | Resize, height: int, width: int) -> Ints:
     return sizes
 
 
-def mask(shape: tuple[int, ...], part: Area) -> Ints:
-    """Return int64[shape]: 1 in the part, 0 elsewhere."""
+def mask(shape: tuple[int, ...], *parts: Area) -> Ints:
+    """Return int64[shape]: 1 in the parts, 0 elsewhere."""
     marked = np.zeros(shape, np.int64)
-    for low, high in part.c:
-        marked[slice(*part.n), low:high, slice(*part.y), slice(*part.x)] = 1
+    for part in parts:
+        for low, high in part.c:
+            marked[slice(*part.n), low:high, slice(*part.y), slice(*part.x)] = 1
     return marked

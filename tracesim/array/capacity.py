@@ -13,7 +13,8 @@ from tracesim.array.needs import member_area
 from tracesim.array.network import read_tensors
 from tracesim.array.outputs import finished_sum, held_pieces
 from tracesim.array.parts import split
-from tracesim.array.records import C, Ints, by_value
+from tracesim.array.readings import Reading
+from tracesim.array.records import C, Ints, Pool, Resize, by_value
 
 
 class Life(NamedTuple):
@@ -96,7 +97,7 @@ def staging_bytes(case: Case, number: int, phases: list[Phase]) -> Ints:
     is_split = split(case.plan.steps[number].grid, C) > 1
     stays = case.homes[case.network.members[number + 1].stack] if layer.pool is None else {}
     for place in step_places(case, number):
-        for reading in (reading for reading in case.network.inputs[number] if reading.view):
+        for reading in _stored_views(case, number):
             held[place.node] += elements(node_inputs(case, number, place, reading)[0]) * int(widths[0])
         made = node_output(case, number, place)
         at_home = elements(meet(made, stays[place.node])) if place.node in stays and not is_split else 0
@@ -108,6 +109,11 @@ def staging_bytes(case: Case, number: int, phases: list[Phase]) -> Ints:
         at_home = elements(meet(piece.part, stays[piece.node])) if piece.node in stays else 0
         held[piece.node] += (elements(piece.part) - at_home) * int(widths[2])
     return held
+
+
+def _stored_views(case: Case, number: int) -> list[Reading]:
+    """Return what a layer reads that nodes write as they see it: what is pooled or resized."""
+    return [reading for reading in case.network.inputs[number] if isinstance(reading.view, Pool | Resize)]
 
 
 def lives(case: Case) -> dict[int, Life]:

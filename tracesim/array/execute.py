@@ -12,15 +12,16 @@ import numpy as np
 
 from tracesim.array.added import node_added
 from tracesim.array.areas import Area
-from tracesim.array.arithmetic import convolve_part, mask, reader_channels, view_held, window_sizes
+from tracesim.array.arithmetic import convolve_part, mask, view_held, window_sizes
 from tracesim.array.flows import ADDED, HOST, INPUT, WEIGHT, Flow, Phase, flows_of
 from tracesim.array.inputs import Case, build_case, node_inputs, node_output, node_weights, step_places, weight_replicas
 from tracesim.array.needs import Part, member_area, part_of, weight_elements
 from tracesim.array.network import Sum, blocks_of, spot_of, viewed_size
 from tracesim.array.outputs import finished_sum, held_pieces
 from tracesim.array.parts import Place, split
-from tracesim.array.readings import Reading
-from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q
+from tracesim.array.readings import Reading, reader_channels
+from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q, Reorder
+from tracesim.array.reorders import elements_at
 from tracesim.array.simulator import step_phases
 from tracesim.array.stores import Store, collect, empty_store, home_boxes, require, store_tensor
 
@@ -105,14 +106,22 @@ def _pulled_weights(case: Case, number: int, store: Store) -> dict[int, Ints]:
     assert reading is not None  # the caller has looked
     groups, inputs, outputs = (int(layer.bounds[dim]) for dim in (G, C, K))
     along_k = layer.weight_dim == K
-    channels = reader_channels(reading, groups * (inputs if along_k else outputs))
     boxes = {}
     for place in step_places(case, number):
-        whole = store.values[place.node][:, channels]
+        whole = _taken(reading, store.values[place.node])
         shaped = whole.reshape(-1, groups, *((inputs, outputs) if along_k else (outputs, inputs)))
         by_k = shaped.swapaxes(2, 3) if along_k else shaped
         boxes[place.node] = _weight_box(case, number, place, by_k[..., None, None])
     return boxes
+
+
+def _taken(reading: Reading, values: Ints) -> Ints:
+    """Return of a stack's values those of the channels that a layer takes, in its order and as it sees them."""
+    channels, view = reader_channels(reading), reading.view
+    if not isinstance(view, Reorder):
+        return values[:, channels]
+    taken: Ints = values[elements_at(view, [np.arange(size) for size in view.shape], channels, values.shape)]
+    return taken
 
 
 def _pull_inputs(case: Case, homes: dict[int, Store], number: int, pulling: Phase) -> list[Store]:
@@ -155,14 +164,14 @@ def _channels_of(reading: Reading) -> tuple[int, int]:
     return start, start + count
 
 
-def _pull(case: Case, home: Store, wanted: dict[int, Area], flows: list[Flow]) -> Store:
+def _pull(case: Case, home: Store, wanted: dict[int, tuple[Area, ...]], flows: list[Flow]) -> Store:
     """Return what each node has of a stack behind these flows: what it needs, and all that is at home there."""
     store = Store(home.values.copy(), home.present.copy())
     needed = np.zeros_like(store.present)
-    for node, area in wanted.items():
-        needed[node] = mask(needed.shape[1:], area)
+    for node, areas in wanted.items():
+        needed[node] = mask(needed.shape[1:], *areas)
     for flow in flows:
-        part = mask(needed.shape[1:], flow.part)
+        part = mask(needed.shape[1:], *flow.parts)
         for source, target in _hand_over(case, flow):
             require(not (part & ~needed[target]).any(), "a node receives an input that it does not need")
             _move(store, source, target, part)
@@ -220,7 +229,10 @@ def _joined_inputs(case: Case, number: int, place: Place, inputs: list[Store]) -
     shape = (samples, blocks * int(layer.bounds[C]), height, width)
     values, present = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for reading, store in zip(readings, inputs, strict=True):
-        own = _viewed(reading, store.values[place.node], store.present[place.node])
+        held = store.values[place.node], store.present[place.node]
+        if isinstance(reading.view, Reorder):
+            return _taken(reading, held[0]), _taken(reading, held[1])
+        own = _viewed(reading, *held)
         for (start, count), first in zip(reading.spans, reading.firsts, strict=True):
             for whole, part in zip((values, present), own, strict=True):
                 whole[:, first : first + count] = part[:, start : start + count]
@@ -229,7 +241,7 @@ def _joined_inputs(case: Case, number: int, place: Place, inputs: list[Store]) -
 
 def _viewed(reading: Reading, values: Ints, present: Ints) -> tuple[Ints, Ints]:
     """Return the values and the presence of a stack as a reader sees it."""
-    if reading.view is None:
+    if reading.view is None or isinstance(reading.view, Reorder):
         return values, present
     sums, found = view_held(values, present, reading.view)
     return sums, (found == window_sizes(reading.view, *values.shape[2:])).astype(np.int64)
@@ -247,7 +259,7 @@ def _reduce(case: Case, number: int, sums: Store, reducing: Phase) -> Store:
     """Return the finished sums where the flows leave them. Along its path a chunk takes up what each node has."""
     held, host = _before_pooling(case, number), np.zeros(sums.values.shape[1:], np.int64)
     for flow in flows_of(reducing):
-        part = mask(host.shape, flow.part)
+        part = mask(host.shape, *flow.parts)
         for node in flow.path:
             has = node == HOST or not (part & ~sums.present[node]).any() or flow.path[0] == HOST
             require(has, "a node adds partial sums that it does not have")
@@ -288,7 +300,7 @@ def _push(case: Case, number: int, held: Store, pushing: Phase) -> Ints:
     arrived, count = values * home, found * home
     for flow in flows_of(pushing):
         source, target = flow.path
-        part = mask(whole.shape, flow.part)
+        part = mask(whole.shape, *flow.parts)
         require(not (part & ~home[target]).any(), "an output goes where it is not at home")
         require(bool((found[source][part == 1] > 0).all()), "a node sends an output that it does not have")
         arrived[target] += values[source] * part

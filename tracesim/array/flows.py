@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tracesim.array.areas import NOWHERE, Area, Range
+from tracesim.array.areas import Area, Range
 from tracesim.array.scan import Count
 
 HOST = -1
@@ -18,7 +18,7 @@ class Flow(NamedTuple):
 
     Over a mesh that is one message an edge of the path, each passed on as it arrives. Through the host it is one
     message from the first node to all others.
-    `operand`: INPUT, WEIGHT, OUTPUT or ADDED; `reading`: which of the layer's readings of I. `part`: its elements in
+    `operand`: INPUT, WEIGHT, OUTPUT or ADDED; `reading`: which of the layer's readings of I. `parts`: its elements in
     the stack, or for weights `span`: elements of the node's weight box. `is_delivered`: the first edge is a delivery,
     and the others belong to the tour.
     """
@@ -26,7 +26,7 @@ class Flow(NamedTuple):
     path: tuple[int, ...]
     data_bytes: int
     operand: int
-    part: Area = NOWHERE
+    parts: tuple[Area, ...] = ()
     span: Range = (0, 0)
     is_delivered: bool = False
     reading: int = 0

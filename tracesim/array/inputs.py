@@ -12,14 +12,14 @@ from tracesim.array.needs import (
     input_area,
     output_area,
     part_of,
-    raw_area,
-    weight_area,
+    raw_areas,
+    weight_areas,
     weight_elements,
 )
 from tracesim.array.network import Network, derive_network
 from tracesim.array.parts import Place, places, rotated, sharing_sets, tour_of
 from tracesim.array.readings import Reading
-from tracesim.array.records import NEAREST, C, G, Ints, K, N, P, Plan, Pool, Q, by_value, checked_plan
+from tracesim.array.records import NEAREST, C, G, Ints, K, N, P, Plan, Pool, Q, Reorder, Resize, by_value, checked_plan
 from tracesim.array.scan import Layout, layout_of, scan_area, scan_bytes
 
 
@@ -71,15 +71,15 @@ def node_output(case: Case, number: int, place: Place) -> Area:
     return output_area(layer, part_of(case.plan, number, place), case.network.members[number + 1].channel)
 
 
-def node_inputs(case: Case, number: int, place: Place, reading: Reading) -> tuple[Area, Area]:
+def node_inputs(case: Case, number: int, place: Place, reading: Reading) -> tuple[Area, tuple[Area, ...]]:
     """Return the inputs of a reading that a node computes with, and those that it must have before they are viewed."""
     wanted = input_area(case.network, reading, case.plan.layers[number], part_of(case.plan, number, place))
-    return wanted, raw_area(wanted, reading.view, case.network.stack_shapes[reading.stack])
+    return wanted, raw_areas(wanted, reading, case.network.stack_shapes[reading.stack])
 
 
-def node_weights(case: Case, number: int, place: Place) -> Area:
+def node_weights(case: Case, number: int, place: Place) -> tuple[Area, ...]:
     """Return what a node needs of the tensor that it reads as W."""
-    return weight_area(case.network, number, case.plan.layers[number], part_of(case.plan, number, place))
+    return weight_areas(case.network, number, case.plan.layers[number], part_of(case.plan, number, place))
 
 
 # -- weights ------------------------------------------------------------------------------------------------------
@@ -162,21 +162,33 @@ def pull_phase(case: Case, number: int) -> Phase:
 
 
 def _pull_set(
-    case: Case, operand: int, index: int, reading: Reading, needed: Area, tour: list[int]
+    case: Case, operand: int, index: int, reading: Reading, needed: Sequence[Area], tour: list[int]
 ) -> tuple[list[Flow], list[Access]]:
-    """Return how the members of a sharing set get the box that they all need; `index`: of the reading of I."""
+    """Return how the members of a sharing set get the boxes that they all need; `index`: of the reading of I."""
     layout, width = case.layouts[reading.stack], case.network.widths[reading.stack]
     flows, accesses = [], []
-    for owner, home in candidates(case, reading.stack, needed):
-        part = meet(needed, home)
+    for owner, (home, found) in owned(case, reading.stack, needed).items():
         path = _pull_path(case.plan, owner, tour)
-        if part.c and len(path) > 1:
-            size = elements(part) * width
-            flows.append(Flow(path, size, operand, part, is_delivered=owner not in tour, reading=index))
+        if len(path) > 1:
+            parts, size = tuple(part for part, _ in found), sum(elements(part) for part, _ in found) * width
+            flows.append(Flow(path, size, operand, parts, is_delivered=owner not in tour, reading=index))
+        for part, box in found if len(path) > 1 else ():
             read = scan_area(part, home, layout, width, case.plan.dram)
-            written = scan_area(part, needed, layout, width, case.plan.dram)
+            written = scan_area(part, box, layout, width, case.plan.dram)
             accesses += [Access(path[:1], False, read), Access(path[1:], True, written)]
     return flows, accesses
+
+
+def owned(case: Case, stack: int, wanted: Sequence[Area]) -> dict[int, tuple[Area, list[tuple[Area, Area]]]]:
+    """Return the nodes, in order, at which some of these areas of a stack is at home: by node its home box, and what it
+    has of which area.
+    """
+    found: dict[int, tuple[Area, list[tuple[Area, Area]]]] = {}
+    for one in wanted:
+        for node, home in candidates(case, stack, one):
+            if (part := meet(one, home)).c:
+                found.setdefault(node, (home, []))[1].append((part, one))
+    return dict(sorted(found.items()))
 
 
 def candidates(case: Case, stack: int, wanted: Area) -> list[tuple[int, Area]]:
@@ -211,7 +223,7 @@ def _view_inputs(case: Case, number: int, nodes: Sequence[Place], reading: Readi
 
     Also the additions: each element of what is pooled, and three for each one that is blended of four.
     """
-    if reading.view is None:
+    if reading.view is None or isinstance(reading.view, Reorder):
         return [], 0
     accesses: list[Access] = []
     additions = 0
@@ -221,14 +233,14 @@ def _view_inputs(case: Case, number: int, nodes: Sequence[Place], reading: Readi
     return accesses, additions
 
 
-def view_scans(case: Case, reading: Reading, node: int, seen: Area, raw: Area) -> tuple[list[Access], int]:
+def view_scans(case: Case, reading: Reading, node: int, seen: Area, raw: Sequence[Area]) -> tuple[list[Access], int]:
     """Return what a node reads and writes to make what it sees of what it has, and the additions."""
     layout, width, dram = case.layouts[reading.stack], case.network.widths[reading.stack], case.plan.dram
     accesses = [
-        Access((node,), False, scan_area(raw, raw, layout, width, dram)),
+        *(Access((node,), False, scan_area(one, one, layout, width, dram)) for one in raw),
         Access((node,), True, scan_area(seen, seen, layout, width, dram)),
     ]
     if isinstance(reading.view, Pool):
-        return accesses, elements(raw)
-    is_blended = reading.view is not None and reading.view.kind != NEAREST
+        return accesses, sum(map(elements, raw))
+    is_blended = isinstance(reading.view, Resize) and reading.view.kind != NEAREST
     return accesses, 3 * elements(seen) if is_blended else 0

@@ -6,8 +6,9 @@ from typing import NamedTuple
 from tracesim.array.areas import NOWHERE, Area, Range, area
 from tracesim.array.network import Network, viewed_size
 from tracesim.array.parts import Place, part_range, places
-from tracesim.array.readings import Reading, stack_channels
-from tracesim.array.records import AXIS_C, AXIS_H, AXIS_N, AXIS_W, C, G, K, Layer, N, P, Plan, Pool, Q, R, S, View
+from tracesim.array.readings import Reading, reader_channels, stack_channels
+from tracesim.array.records import AXIS_C, AXIS_H, AXIS_N, AXIS_W, C, G, K, Layer, N, P, Plan, Pool, Q, R, Reorder, S
+from tracesim.array.reorders import cut_in_boxes, marked
 from tracesim.array.views import source_range
 
 
@@ -35,7 +36,10 @@ def output_area(layer: Layer, part: Part, first_channel: int) -> Area:
 
 
 def input_area(network: Network, reading: Reading, layer: Layer, part: Part) -> Area:
-    """Return the inputs of a part, in channels of the stack; in rows and columns as the layer sees them."""
+    """Return the inputs of a part, in channels of the stack; in rows and columns as the layer sees them.
+
+    Of a tensor that is reordered, in channels as the layer sees them, too.
+    """
     if any(low >= high for low, high in (part.n, part.p, part.q, part.c, part.g)):
         return NOWHERE
     width, height = viewed_size(network, reading)
@@ -44,20 +48,29 @@ def input_area(network: Network, reading: Reading, layer: Layer, part: Part) -> 
     x = _window(part.p, stride_w, dilation_w * (int(layer.bounds[R]) - 1) + 1, left, width)
     y = _window(part.q, stride_h, dilation_h * (int(layer.bounds[S]) - 1) + 1, top, height)
     samples, channels = _blocks(layer, part, part.c, int(layer.bounds[C]))
-    return seen_area(reading, Area(samples, tuple(channels), y, x))
+    return seen_area(reading, area(samples, channels, y, x))
 
 
 def seen_area(reading: Reading, wanted: Area) -> Area:
     """Return an area whose channels are those of the reader, with channels of the stack."""
+    if isinstance(reading.view, Reorder):
+        return wanted
     return area(wanted.n, _in_stack(reading, wanted.c), wanted.y, wanted.x)
 
 
-def raw_area(seen: Area, view: View, shape: tuple[int, int, int, int]) -> Area:
-    """Return the box of what an area is made of that is pooled or resized; the area itself where it is neither."""
-    if view is None or not seen.c:
-        return seen
+def raw_areas(seen: Area, reading: Reading, shape: tuple[int, int, int, int]) -> tuple[Area, ...]:
+    """Return what an area is made of: the box around it where it is pooled or resized, the very elements where they are
+    reordered, the area itself where it is neither; nothing of nothing.
+    """
+    view = reading.view
+    if not seen.c:
+        return ()
+    if view is None:
+        return (seen,)
+    if isinstance(view, Reorder):
+        return tuple(cut_in_boxes(marked(view, seen, reader_channels(reading), shape)))
     x, y = source_range(view, 0, seen.x, shape[3]), source_range(view, 1, seen.y, shape[2])
-    return area(seen.n, seen.c, y, x)
+    return (area(seen.n, seen.c, y, x),)
 
 
 def pooled_area(raw: Area, pool: Pool) -> Area:
@@ -66,16 +79,17 @@ def pooled_area(raw: Area, pool: Pool) -> Area:
     return area(raw.n, raw.c, y, x)
 
 
-def weight_area(network: Network, number: int, layer: Layer, part: Part) -> Area:
+def weight_areas(network: Network, number: int, layer: Layer, part: Part) -> tuple[Area, ...]:
     """Return what a part needs of the tensor that it reads as W, in channels of that tensor's stack."""
     reading = network.weights[number]
     samples = part.n if layer.has_sample_weights else (0, 1)
     if reading is None or any(low >= high for low, high in (samples, part.k, part.c, part.g)):
-        return NOWHERE
+        return ()
     dim, channel = (C, part.c) if layer.weight_dim == K else (K, part.k)
-    channels = _in_stack(reading, _grouped(part.g, channel, int(layer.bounds[dim])))
-    rows, columns = _around(part.k if layer.weight_dim == K else part.c, network.stack_shapes[reading.stack][3])
-    return area(samples, channels, rows, columns)
+    rows, columns = _around(part.k if layer.weight_dim == K else part.c, viewed_size(network, reading)[0])
+    channels = _grouped(part.g, channel, int(layer.bounds[dim]))
+    seen = seen_area(reading, area(samples, channels, rows, columns))
+    return raw_areas(seen, reading, network.stack_shapes[reading.stack])
 
 
 def _around(positions: Range, width: int) -> tuple[Range, Range]:

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from tracesim.array.readings import Member, Reading, Shape, reading_of, taken_of
-from tracesim.array.records import ADD, ALONE, CONCAT, C, G, K, Layer, N, P, Plan, Q, View
+from tracesim.array.records import ADD, ALONE, CONCAT, C, G, K, Layer, N, P, Plan, Q, Reorder, View
+from tracesim.array.reorders import check_digits
 
 
 class Sum(NamedTuple):
@@ -146,7 +147,7 @@ def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: 
     if layer.join != ALONE or (layer.bounds[[0, 1]] != 1).any() or not has_own:
         raise ValueError(f"layer {number} reads W from a tensor: it must have R = S = 1, W by sample, and no join")
     tensors = layer.after[1:2]
-    return reading_of(tensors, taken_of(tensors, shapes, layer.weight_channels), members, None)
+    return reading_of(tensors, taken_of(tensors, shapes, layer.weight_channels), members, layer.weight_view)
 
 
 def _read_added(layer: Layer, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading | None:
@@ -269,7 +270,7 @@ def _check_inputs(plan: Plan, network: Network) -> None:
         b, readings = layer.bounds.tolist(), network.inputs[number]
         count = sum(channels for reading in readings for _, channels in reading.spans)
         for reading in readings:
-            have = network.stack_shapes[reading.stack][0], count
+            have = _seen_samples_channels(network, reading, count)
             samples, blocks = blocks_of(layer)
             if have != (samples, blocks * b[C]):
                 raise ValueError(f"layer {number}: reads N, C = {have}, must be {(samples, blocks * b[C])}")
@@ -298,11 +299,20 @@ def _check_weights(plan: Plan, network: Network, number: int) -> None:
         return
     b = layer.bounds.tolist()
     rows, other = (C, K) if layer.weight_dim == K else (K, C)
-    n, _, height, width = network.shapes[reading.tensors[0]]
-    have = n, sum(count for _, count in reading.spans), height * width
+    width, height = viewed_size(network, reading)
+    have = *_seen_samples_channels(network, reading, sum(count for _, count in reading.spans)), height * width
     must = blocks_of(layer)[0] if layer.has_sample_weights else 1, b[G] * b[rows], b[other]
     if have != must or network.widths[reading.stack] != layer.width_bytes[1]:
         raise ValueError(f"layer {number}: reads W of shape {have}, must be {must}")
+
+
+def _seen_samples_channels(network: Network, reading: Reading, taken: int) -> tuple[int, int]:
+    """Return N and C of what is read, of which so many channels are taken; each element is seen once if reordered."""
+    n, _, height, width = network.stack_shapes[reading.stack]
+    if not isinstance(reading.view, Reorder):
+        return n, taken
+    check_digits(reading.view, (n, taken, height, width))
+    return reading.view.shape[:2]
 
 
 def viewed_size(network: Network, reading: Reading) -> tuple[int, int]:

@@ -77,7 +77,9 @@ def _tour_flows(case: Case, number: int, found: list[Reduction]) -> tuple[Flow, 
     """Return the way of each chunk: from the member behind its last one, around the tour, to it."""
     psum_bytes = int(case.plan.layers[number].width_bytes[3])
     return tuple(
-        Flow(rotated(list(reduction.tour), (t + 1) % len(reduction.tour)), elements(chunk) * psum_bytes, OUTPUT, chunk)
+        Flow(
+            rotated(list(reduction.tour), (t + 1) % len(reduction.tour)), elements(chunk) * psum_bytes, OUTPUT, (chunk,)
+        )
         for reduction in found
         for t, chunk in enumerate(reduction.chunks)
         if chunk.c
@@ -88,13 +90,13 @@ def _host_rounds(case: Case, number: int, found: list[Reduction]) -> tuple[tuple
     """Return the ways of whole boxes to the host, then those of finished chunks back."""
     _, _, output_bytes, psum_bytes = case.plan.layers[number].width_bytes.tolist()
     up = [
-        Flow((node, HOST), elements(reduction.whole) * psum_bytes, OUTPUT, reduction.whole)
+        Flow((node, HOST), elements(reduction.whole) * psum_bytes, OUTPUT, (reduction.whole,))
         for reduction in found
         for node in reduction.tour
         if reduction.whole.c
     ]
     down = [
-        Flow((HOST, node), elements(chunk) * output_bytes, OUTPUT, chunk)
+        Flow((HOST, node), elements(chunk) * output_bytes, OUTPUT, (chunk,))
         for reduction in found
         for node, chunk in zip(reduction.tour, reduction.chunks, strict=True)
         if chunk.c
@@ -160,7 +162,7 @@ def _push_piece(case: Case, number: int, piece: Piece) -> tuple[list[Flow], list
     for node, home in candidates(case, stack, piece.part):
         part = meet(piece.part, home)
         if part.c and node != piece.node:
-            flows.append(Flow((piece.node, node), elements(part) * width, OUTPUT, part))
+            flows.append(Flow((piece.node, node), elements(part) * width, OUTPUT, (part,)))
             accesses.append(Access((piece.node,), False, scan_area(part, piece.part, layout, width, dram)))
             accesses.append(Access((node,), True, scan_area(part, home, layout, width, dram)))
     return flows, accesses
@@ -180,7 +182,7 @@ def _push_pooled(case: Case, number: int, piece: Piece) -> tuple[list[Flow], lis
             count = scan_area(part, home, layout, width, dram)
             accesses.append(Access((node,), True, count))
             if node != piece.node:
-                flows.append(Flow((piece.node, node), elements(part) * width, OUTPUT, part))
+                flows.append(Flow((piece.node, node), elements(part) * width, OUTPUT, (part,)))
                 accesses.append(Access((node,), False, count))
     return flows, accesses
 

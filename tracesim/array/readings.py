@@ -2,8 +2,10 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from tracesim.array.areas import Range
-from tracesim.array.records import View
+from tracesim.array.records import Ints, View
 
 Shape = tuple[int, int, int, int]
 
@@ -19,7 +21,7 @@ class Reading(NamedTuple):
     """What a layer reads of one stack as one operand, or as a part of I: channels, in the reader's order.
 
     `tensors`: those it lists. `spans`: (first channel in the stack, channels); `firsts`: the first one in the reader's.
-    `view`: how they are pooled or resized.
+    `view`: how they are pooled, resized or reordered.
     """
 
     tensors: tuple[int, ...]
@@ -61,6 +63,11 @@ def reading_of(tensors: tuple[int, ...], pieces: list[Piece], members: tuple[Mem
     read = tuple(tensor for tensor in tensors if any(piece.tensor == tensor for piece in pieces))
     spans = tuple((members[piece.tensor].channel + piece.low, piece.high - piece.low) for piece in pieces)
     return Reading(read, members[tensors[0]].stack, spans, tuple(piece.first for piece in pieces), view)
+
+
+def reader_channels(reading: Reading) -> Ints:
+    """Return int64[C]: the stack's channel of each channel that the reader counts."""
+    return np.concatenate([np.arange(start, start + count) for start, count in reading.spans])
 
 
 def stack_channels(reading: Reading, channels: Range) -> list[Range]:

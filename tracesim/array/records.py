@@ -5,6 +5,7 @@ of the network's file. Nodes are numbered row by row over the whole array. Pairs
 No part size, no footprint and no count is given: the simulator derives them from bounds and placement.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,7 +82,33 @@ class Resize(NamedTuple):
     kind: int = 0
 
 
-View = Pool | Resize | None
+Digits = tuple[tuple[int, int, int], ...]
+"""Digits of an index, outermost first: (axis of what is read, count, step along that axis)."""
+
+
+class Reorder(NamedTuple):
+    """A tensor whose elements are counted along other axes: N, C, H, W are made of digits of those that it has.
+
+    `axes`: of each one. `roll`, `roll_behind`: by how many columns and rows the tensor is rolled before and behind.
+    """
+
+    axes: tuple[Digits, Digits, Digits, Digits]
+    roll: tuple[int, int] = (0, 0)
+    roll_behind: tuple[int, int] = (0, 0)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """N, C, H and W as they are seen."""
+        n, c, h, w = (math.prod(count for _, count, _ in axis) for axis in self.axes)
+        return n, c, h, w
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height as they are seen."""
+        return self.shape[3], self.shape[2]
+
+
+View = Pool | Resize | Reorder | None
 """How a reader sees a tensor."""
 
 
@@ -93,7 +120,8 @@ class Layer(NamedTuple):
     sum. `after`: numbers of the tensors it reads. `weight_dim`: K or C, the dim along the width of the tensor that is
     read as W; -1 where the layer has weights of its own. `channels`, `weight_channels`: ranges of those that it takes
     of what it reads as I, side by side, and as W, in the order of its own; None: all. `views`: of each tensor that
-    is concatenated, or of the sum, how it is pooled or resized before; none: all as `input_pool` says.
+    is concatenated, or of the sum, how it is pooled, resized or reordered before; none: all as `input_pool` says.
+    `weight_view`: how the tensor that is read as W is reordered.
     `has_heads`: N counts heads that share W, and they lie along channels, block g * N + n of inputs and outputs each.
     `has_sample_weights`: W differs between samples, as where it is read, or cached, by sample.
     `added`: a tensor that is added to its output, and how it is pooled or resized before.
@@ -114,6 +142,7 @@ class Layer(NamedTuple):
     has_heads: bool = False
     has_sample_weights: bool = False
     added: tuple[int, View] | None = None
+    weight_view: Reorder | None = None
 
 
 class Tours(NamedTuple):

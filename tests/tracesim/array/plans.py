@@ -30,6 +30,7 @@ from tracesim.array.records import (
     Plan,
     Pool,
     Q,
+    Reorder,
     Resize,
     Step,
     Tours,
@@ -244,10 +245,83 @@ def fused(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     return (1, 3, 1, tokens), [layer((0,), P=tokens, C=3, K=12), scores, context, some]
 
 
+def cut_axis(draw: Any, axis: int, size: int) -> list[tuple[int, int, int]]:
+    """Cut an axis in digits (axis, count, step), those of one number left out, in any order."""
+    cut, step = [], 1
+    while step < size:
+        count = draw(st.sampled_from([f for f in range(2, size // step + 1) if size // step % f == 0]))
+        cut.append((axis, count, step))
+        step *= count
+    return cut
+
+
+def reorder(draw: Any, shape: tuple[int, int, int, int], has_rolls: bool = True) -> Reorder:
+    """A tensor of this shape with the digits of its axes along any axes."""
+    axes: list[list[tuple[int, int, int]]] = [[], [], [], []]
+    for digit in draw(st.permutations([digit for axis in range(4) for digit in cut_axis(draw, axis, shape[axis])])):
+        axes[draw(st.integers(0, 3))].append(digit)
+    rolls = [(draw(st.integers(0, 2)), draw(st.integers(0, 2))) if has_rolls else (0, 0) for _ in range(2)]
+    n, c, h, w = (tuple(axis) for axis in axes)
+    return Reorder((n, c, h, w), *rolls)
+
+
+def reordered(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """A tensor that is read with its axes in another order, by a filter, and so is what that makes."""
+    samples, height, width = draw(st.integers(1, 2)), draw(st.sampled_from((1, 2, 4))), draw(st.sampled_from((3, 4)))
+    taken = draw(st.sampled_from((None, ((4, 6), (1, 3)))))
+    view = reorder(draw, (samples, 6 if taken is None else 4, height, width))
+    n, c, h, w = view.shape
+    groups = draw(st.sampled_from([f for f in (1, 2, 3) if c % f == 0]))
+    reach = {"R": draw(st.integers(1, min(2, w))), "S": draw(st.integers(1, min(2, h)))}
+    shape = n, 2 * groups, h, w
+    again = reorder(draw, shape)
+    more = {"N": again.shape[0], "C": again.shape[1], "Q": again.shape[2], "P": again.shape[3]}
+    return (samples, 2, height, width), [
+        layer((0,), N=samples, P=width, Q=height, C=2, K=6),
+        layer((1,), N=n, P=w, Q=h, C=c // groups, K=2, G=groups, views=(view,), channels=taken, pad=(0, 0), **reach),
+        layer((2,), **more, K=2, views=(again,)),
+    ]
+
+
+def windows(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """Attention of two heads in four windows, which may be rolled, and its output in the order of pixels again."""
+    samples, high, wide = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    roll = draw(st.sampled_from(((0, 0), (-1, -1), (0, 1))))
+    height, width, tokens, sample = 2 * high, 2 * wide, high * wide, ((0, samples, 1),) if samples > 1 else ()
+    cut = Reorder((sample, ((2, 2, high), (3, 2, wide), (1, 4, 1)), (), ((2, high, 1), (3, wide, 1))), roll)
+    whole = ((1, 2, 8), (3, high, wide)), ((1, 2, 4), (3, wide, 1))
+    back = Reorder((sample, ((1, 4, 1),), *whole), (0, 0), (-roll[0], -roll[1]))
+    heads = {"P": tokens, "G": 8, "N": samples, "has_sample_weights": samples > 1}
+    pixels = {"P": width, "Q": height, "N": samples}
+    return (samples, 2, height, width), [
+        layer((0,), C=2, K=12, **pixels),
+        layer(
+            (1, 1), C=2, K=tokens, weight_dim=K, channels=((0, 4),), weight_channels=((4, 8),), views=(cut,),
+            weight_view=cut, **heads,
+        ),
+        layer((2, 1), C=tokens, K=2, weight_dim=C, weight_channels=((8, 12),), weight_view=cut, **heads),
+        layer((3,), C=4, K=3, views=(back,), **pixels),
+    ]  # fmt: skip
+
+
 # -- plans --------------------------------------------------------------------------------------------------------
 
 SIZES = ((1, 1), (1, 2), (2, 2), (3, 2), (2, 4))
-NETWORKS = (single, pooled, residual, gated, concatenated, viewed, pyramid, attention, pixels, shared, fused)
+NETWORKS = (
+    single,
+    pooled,
+    residual,
+    gated,
+    concatenated,
+    viewed,
+    pyramid,
+    attention,
+    pixels,
+    shared,
+    fused,
+    reordered,
+    windows,
+)
 
 
 @st.composite

@@ -6,7 +6,7 @@ from math import ceil, floor
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tracesim.array.records import ADD, CONCAT, LINEAR, NEAREST, K, Layer, Plan, Pool, Resize
+from tracesim.array.records import ADD, CONCAT, LINEAR, NEAREST, K, Layer, Plan, Pool, Reorder, Resize
 
 
 def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
@@ -16,21 +16,48 @@ def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> 
     for number, layer in enumerate(plan.layers):
         parts = [named(tensors, sums, tensor) for tensor in layer.after]
         for at, view in enumerate(layer.views):
-            parts[at] = resized(parts[at], view) if isinstance(view, Resize) else add_windows(parts[at], view)
+            parts[at] = parts[at] if isinstance(view, Reorder) else looked_at(parts[at], view)
         read = np.concatenate(parts, axis=1) if layer.join == CONCAT else parts[0]
         read = take(read, layer.channels)
-        weight = weights[number] if layer.weight_dim < 0 else as_weights(layer, take(parts[1], layer.weight_channels))
+        if layer.views and isinstance(layer.views[0], Reorder):
+            read = reordered(read, layer.views[0])
+        weight = weights[number] if layer.weight_dim < 0 else as_weights(layer, weight_tensor(layer, parts[1]))
         made = convolve(layer, add_windows(read, layer.input_pool), weight)
         tensors[number + 1] = add_windows(made, layer.pool) + added_to(layer, tensors, sums)
     return {tensor: named(tensors, sums, tensor) for tensor in tensors}
+
+
+def looked_at(tensor: np.ndarray, view: Pool | Resize | None) -> np.ndarray:
+    """Return a tensor pooled or resized."""
+    return resized(tensor, view) if isinstance(view, Resize) else add_windows(tensor, view)
+
+
+def weight_tensor(layer: Layer, tensor: np.ndarray) -> np.ndarray:
+    """Return what a layer takes as W, as it sees it."""
+    taken = take(tensor, layer.weight_channels)
+    return taken if layer.weight_view is None else reordered(taken, layer.weight_view)
+
+
+def reordered(tensor: np.ndarray, view: Reorder) -> np.ndarray:
+    """Return a tensor with its axes cut in digits, which are brought in another order, and joined to four axes again.
+
+    Digits of each axis stand in the tensor with the largest step first.
+    """
+    rolled = np.roll(tensor, view.roll, axis=(3, 2))
+    wanted = [(axis, count, step) for digits in view.axes for axis, count, step in digits]
+    stored = sorted(range(len(wanted)), key=lambda at: (wanted[at][0], -wanted[at][2]))
+    cut = rolled.reshape([wanted[at][1] for at in stored])
+    joined = cut.transpose([stored.index(at) for at in range(len(wanted))]).reshape(
+        [int(np.prod([count for _, count, _ in digits])) for digits in view.axes]
+    )
+    return np.roll(joined, view.roll_behind, axis=(3, 2))
 
 
 def added_to(layer: Layer, tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]]) -> np.ndarray | int:
     """Return what is added to a layer's output."""
     if layer.added is None:
         return 0
-    tensor, view = named(tensors, sums, layer.added[0]), layer.added[1]
-    return resized(tensor, view) if isinstance(view, Resize) else add_windows(tensor, view)
+    return looked_at(named(tensors, sums, layer.added[0]), layer.added[1])
 
 
 def named(tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]], tensor: int) -> np.ndarray:

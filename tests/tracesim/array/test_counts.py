@@ -37,10 +37,10 @@ def expected_pull_bytes(case: Case, number: int) -> int:
     for piece in held_pieces(case, number) if added else []:
         wanted.append((added, piece.node, node_added(case, number, added, piece)[1]))
     total = 0
-    for reading, node, area in wanted:
-        if reading is not None and area.c:
+    for reading, node, areas in wanted:
+        if reading is not None:
             owner = owner_of(case, reading.stack)
-            lacking = (mask(owner.shape, area) == 1) & (owner != node)
+            lacking = (mask(owner.shape, *areas) == 1) & (owner != node)
             total += int(lacking.sum()) * case.network.widths[reading.stack]
     return total
 
