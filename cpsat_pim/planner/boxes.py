@@ -18,9 +18,11 @@ from cpsat_pim.planner.partition import (
     part_indices,
     part_ranges,
 )
+from cpsat_pim.planner.reorders import reordered_boxes
 from cpsat_pim.planner.tensors import Graph, LayerTask, Reading
 from cpsat_pim.planner.views import source_ranges
 from cpsat_pim.workload.joins import Pool, Range, Resize
+from cpsat_pim.workload.reorders import Reorder
 
 _N, _P, _Q, _K, _C, _G = range(6)
 
@@ -30,7 +32,7 @@ class PartBoxes:
     """Boxes of a layer's nodes.
 
     `input`: of what it reads, `second` of what it reads besides, None if there is none. `seen_input`, `seen_second`:
-    the same as the layer sees them; None where they are not pooled or resized.
+    the same as the layer sees them, where nodes store them as such; None where they are not pooled or resized.
     `ranges[node, dim]`, dims N P Q K C G, are the parts themselves; `weight_elements[node]` the size of the weight box.
     """
 
@@ -106,9 +108,16 @@ def _read_boxes(
     """The boxes of a stack that parts read, and what they see of it, if that is something else."""
     _, _, height, width = shape = graph.stacks[reading.stack].shape
     if reading.view is None:
-        return _input_boxes(task, reading, (width, height), ranges), None
-    seen = _input_boxes(task, reading, reading.view.size, ranges)
+        return _input_boxes(task, reading.spans, (width, height), ranges), None
+    seen = _input_boxes(task, _seen_spans(reading), reading.view.size, ranges)
+    if isinstance(reading.view, Reorder):
+        return reordered_boxes(reading.view, reading.spans, shape, seen), None
     return _raw_boxes(reading.view, seen, shape), seen
+
+
+def _seen_spans(reading: Reading) -> tuple[Span, ...]:
+    """The channels that a reader's own are: of the stack, or all those that it sees of a reordered tensor."""
+    return (Span(0, 0, reading.view.shape[1]),) if isinstance(reading.view, Reorder) else reading.spans
 
 
 def _raw_boxes(view: Pool | Resize, seen: np.ndarray, shape: tuple[int, int, int, int]) -> np.ndarray:
@@ -125,7 +134,7 @@ def added_boxes(graph: Graph, task: LayerTask, held: np.ndarray) -> tuple[np.nda
     """The boxes of a stack that nodes fetch to add them to what they hold of an output, and what they see of them."""
     reading = task.adds
     assert reading is not None
-    assert reading.view is not None
+    assert isinstance(reading.view, Pool | Resize)
     seen = held.copy()
     seen[..., 2:4] += reading.spans[0].start - task.offset
     seen[volumes(held) == 0] = 0
@@ -139,24 +148,26 @@ def output_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     return _boxes(made, written, ranges[:, _Q], ranges[:, _P])
 
 
-def _input_boxes(task: LayerTask, reading: Reading, size: tuple[int, int], ranges: np.ndarray) -> np.ndarray:
+def _input_boxes(task: LayerTask, spans: tuple[Span, ...], size: tuple[int, int], ranges: np.ndarray) -> np.ndarray:
     """Input boxes of a tensor of this width and height."""
     layer, (width, height) = task.workload, size
     rows = _window_ranges(ranges[:, _Q], layer.stride[1], layer.dilation[1] * (layer.S - 1), task.pad[1], height)
     cols = _window_ranges(ranges[:, _P], layer.stride[0], layer.dilation[0] * (layer.R - 1), task.pad[0], width)
-    return _boxes(_blocks(task, ranges, _C, layer.C), reading.spans, rows, cols)
+    return _boxes(_blocks(task, ranges, _C, layer.C), spans, rows, cols)
 
 
 def _weight_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     """The part of the second tensor that takes the place of W."""
-    assert task.reads_weights is not None
-    layer, read = task.workload, task.reads_weights.spans
-    width = graph.stacks[task.reads_weights.stack].shape[3]
+    reading, layer = task.reads_weights, task.workload
+    assert reading is not None
+    shape, view = graph.stacks[reading.stack].shape, reading.view
+    width = view.size[0] if view else shape[3]
     rows, inner, bound = (_K, _C, layer.C) if task.weight_rows == "K" else (_C, _K, layer.K)
     first = _first_of(ranges)
     samples = ranges[:, _N] if task.has_sample_weights else first
     blocks = _Blocks(samples, ranges[:, _G], first, 1, ranges[:, inner], bound)
-    return _boxes(blocks, read, *_around(ranges[:, rows], width))
+    seen = _boxes(blocks, _seen_spans(reading), *_around(ranges[:, rows], width))
+    return reordered_boxes(view, reading.spans, shape, seen) if isinstance(view, Reorder) else seen
 
 
 def _around(positions: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

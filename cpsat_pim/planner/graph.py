@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from attrs import evolve
 
 from cpsat_pim.planner.channels import Span, joined, spans_of
-from cpsat_pim.planner.sums import Sum, adds_alike, operands_of, spread_axes, sum_problems
+from cpsat_pim.planner.sizes import Change, Sizes, leading, output_size, with_batch
+from cpsat_pim.planner.sums import Shape, Sum, adds_alike, operands_of, spread_axes, sum_problems
 from cpsat_pim.planner.tensors import Graph, LayerTask, Reading, Stack
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import ADD, Pool, Range, Resize, View
+from cpsat_pim.workload.joins import ADD, Range, View
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
+from cpsat_pim.workload.reorders import Reorder
 
 #: Lines of problems that are told at once: most follow from the first.
 MOST_PROBLEMS = 5
@@ -35,14 +37,14 @@ class _Builder:
 
     def __init__(self, network: Network, batch: int) -> None:
         self.network, self.batch = network, batch
-        self.nodes = [_with_batch(node, batch) for node in network.layers]
+        self.nodes = [with_batch(node, batch) for node in network.layers]
         for node in self.nodes:
             if any(width % 1 for width in node.workload.width_bytes):
                 raise ValueError(f"{node.name}: has elements of a fraction of a byte; plans take whole bytes")
         if not self.nodes[0].after:  # a shape of the command line
             self.nodes[0] = evolve(self.nodes[0], after=(INPUT,))
         self.order = {node.name: i for i, node in enumerate(self.nodes)}
-        self.sizes = {INPUT: self._input_size(), **{node.name: _output_size(node) for node in self.nodes}}
+        self.sizes = Sizes({INPUT: self._input_size(), **{node.name: output_size(node) for node in self.nodes}})
         self.widths = {INPUT: self._first_reader().input_bytes, **{n.name: n.workload.output_bytes for n in self.nodes}}
         self.sums = self._sums()
         self.stacks = self._stacks()
@@ -76,7 +78,7 @@ class _Builder:
 
     def _stacks(self) -> dict[str, Stack]:
         """Tensors that are concatenated anywhere belong to one stack."""
-        groups: dict[str, list[str]] = {name: [name] for name in self.sizes}
+        groups: dict[str, list[str]] = {name: [name] for name in self.sizes.of}
         side_by_side = [parts for node in self.nodes for parts in self._seen_alike(node) if len(parts) > 1]
         listed = list(dict.fromkeys(part for parts in side_by_side for part in parts))
         for parts in side_by_side:
@@ -86,28 +88,47 @@ class _Builder:
         return {group[0]: self._stack(group) for group in groups.values()}
 
     def _stack(self, members: list[str]) -> Stack:
-        channels = [self.sizes[member][1] for member in members]
+        channels = [self.sizes.of[member][1] for member in members]
         offsets = tuple(sum(channels[:i]) for i in range(len(members)))
-        n, _, h, w = self.sizes[members[0]]
+        n, _, h, w = self.sizes.of[members[0]]
         return Stack(
             name=members[0],
             members=tuple(members),
             offsets=offsets,
             shape=(n, sum(channels), h, w),
             element_bytes=self.widths[members[0]],
-            spread=spread_axes(members[0], self.sums.values(), self.sizes),
+            spread=spread_axes(members[0], self.sums.values(), self.sizes.of),
         )
 
-    def _view(self, node: NetworkNode, name: str) -> Pool | Resize | None:
+    def _view(self, node: NetworkNode, name: str) -> Change:
         """How a layer sees a tensor of its input."""
         view = (node.views or {}).get(name)
         return view.change if view else node.input_pool
+
+    def _weight_view(self, node: NetworkNode) -> Reorder | None:
+        """How a layer sees the tensor that it reads as W."""
+        view = (node.views or {}).get(node.after[1])
+        return view.reorder if view else None
+
+    def _seen_alone(self, node: NetworkNode, name: str) -> tuple[int, int, int]:
+        """(N, H, W) of a tensor as a layer sees it."""
+        shape = self.sizes.seen((name,), None, self._view(node, name))
+        return shape[0], *shape[2:]
+
+    def _seen(self, node: NetworkNode) -> Shape:
+        """(N, C, H, W) of what a layer reads, as it sees it."""
+        parts = self._parts(node)
+        return self.sizes.seen(parts, node.channels, self._view(node, parts[0]))
+
+    def _seen_weights(self, node: NetworkNode) -> Shape:
+        """(N, C, H, W) of the tensor that a layer reads as W, as it sees it."""
+        return self.sizes.seen(node.after[1:2], node.weight_channels, self._weight_view(node))
 
     def _seen_alike(self, node: NetworkNode) -> list[tuple[str, ...]]:
         """The tensors whose channels a layer reads one behind the other, those of one size seen in one way together."""
         found: dict[object, tuple[str, ...]] = {}
         for name in self._parts(node):
-            samples, _, *size = self.sizes[name]
+            samples, _, *size = self.sizes.of[name]
             key = self._view(node, name), samples, tuple(size)
             found[key] = (*found.get(key, ()), name)
         return list(found.values())
@@ -125,9 +146,9 @@ class _Builder:
         """The channels of a tensor in its stack."""
         stack = self.stacks[self.stack_of[name]]
         start = stack.offsets[stack.members.index(name)]
-        return start, start + self.sizes[name][1]
+        return start, start + self.sizes.of[name][1]
 
-    def _reading(self, name: str, spans: Sequence[Span], view: Pool | Resize | None = None) -> Reading:
+    def _reading(self, name: str, spans: Sequence[Span], view: Change = None) -> Reading:
         """Channels of the stack that a tensor belongs to; those that touch as one."""
         return Reading(stack=self.stack_of[name], spans=tuple(joined(spans)), view=view)
 
@@ -138,7 +159,8 @@ class _Builder:
     def _read_as_weights(self, node: NetworkNode) -> Reading:
         """What a product reads in the place of W."""
         name = node.after[1]
-        return self._reading(name, [span for _, span in spans_of([self._range(name)], node.weight_channels)])
+        spans = [span for _, span in spans_of([self._range(name)], node.weight_channels)]
+        return self._reading(name, spans, self._weight_view(node))
 
     # Checks
 
@@ -146,7 +168,7 @@ class _Builder:
         """One line per rule that is broken."""
         for node in self.nodes:
             yield from self._node_problems(node)
-        yield from sum_problems(self.nodes, self.sums, self.sizes)
+        yield from sum_problems(self.nodes, self.sums, self.sizes.of)
         if len(set(self.widths.values())) > 1:
             yield f"the bytes of all tensors must be the same (got {sorted(set(self.widths.values()))})"
 
@@ -161,8 +183,8 @@ class _Builder:
             (width, height), layer = self._read_size(node), node.workload
             yield (
                 f"{node.name}: takes {', '.join(self._parts(node))} of {height} x {width} as"
-                f" {node.blocks * layer.C} channels of {layer.Q} x {layer.P}: no plan takes rows and columns as"
-                " channels, or channels as these (windows, pixel shuffle)"
+                f" {node.blocks * layer.C} channels of {layer.Q} x {layer.P}: must state which of its"
+                " elements these are (views, reorder)"
             )
             return
         if not node.weights:
@@ -177,14 +199,30 @@ class _Builder:
     def _view_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is joined has one size as it is seen, and comes from at most two stacks, one of them of a product."""
         parts = self._parts(node)
-        if node.views and (node.input_pool or not set(node.views) <= set(parts)):
+        named = {*parts, *(() if node.weights or not self._weight_view(node) else node.after[1:])}
+        if node.views and (node.input_pool or not set(node.views) <= named):
             yield f"{node.name}: views: must be of tensors that are its input, without an input_pool"
-        sizes = {(self.sizes[name][0], *self._seen_size(node, name)[::-1]) for name in parts}
+        yield from self._reorder_problems(node)
+        sizes = {self._seen_alone(node, name) for name in parts}
         if len(sizes) > 1:
             yield f"{node.name}: after: must have one size (got {', '.join(map(str, sorted(sizes)))})"
         count, most = len(self._seen_alike(node)), 2 if node.weights else 1
         if count > most:
             yield f"{node.name}: after: must be tensors of {most} sizes or views at most (got {count})"
+
+    def _reorder_problems(self, node: NetworkNode) -> Iterator[str]:
+        """What is reordered is read alone, each of its elements once."""
+        parts = self._parts(node)
+        read = [(parts, node.channels, self._view(node, parts[0]))]
+        if not node.weights:
+            read.append((node.after[1:2], node.weight_channels, self._weight_view(node)))
+        for names, taken, view in read:
+            shape = self.sizes.read(names, taken)
+            if isinstance(view, Reorder) and not view.fits(shape):
+                yield f"{node.name}: views: {names[0]}: reorder: must have each element of {shape} once"
+        views = {self._view(node, name) for name in parts}
+        if len(views) > 1 and any(isinstance(view, Reorder) for view in views):
+            yield f"{node.name}: views: must be the same of all tensors that are reordered together"
 
     def _adding_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is added is of the output's size as it is seen, alone, and besides an input of one stack."""
@@ -193,20 +231,21 @@ class _Builder:
         if len(node.adds) > 1 or node.pool or not node.weights or len(self._seen_alike(node)) > 1:
             yield f"{node.name}: adds: must be one tensor, of a layer that reads one stack and does not pool its output"
         for name, view in node.adds.items():
-            samples, channels, *_ = self.sizes[name]
-            seen = (samples, channels, *view.change.size[::-1])
-            if seen != self.sizes[node.name]:
-                yield f"{node.name}: adds: {name} must be seen as {self.sizes[node.name]} (got {seen})"
+            seen = self.sizes.seen((name,), None, view.change)
+            if isinstance(view.change, Reorder):
+                yield f"{node.name}: adds: {name} must be pooled or resized"
+            if seen != self.sizes.of[node.name]:
+                yield f"{node.name}: adds: {name} must be seen as {self.sizes.of[node.name]} (got {seen})"
 
     def _size_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is read has the channels and the size that the layer takes."""
         layer, parts = node.workload, self._parts(node)
-        channels = self._channels(parts, node.channels)
+        samples, channels, *_ = self._seen(node)
         if channels != node.blocks * layer.C:
             yield f"{node.name}: must read {node.blocks * layer.C} channels (got {channels} of {', '.join(parts)})"
-        if self.sizes[parts[0]][0] != node.samples:
-            yield f"{node.name}: must read {node.samples} samples (got {self.sizes[parts[0]][0]})"
-        if not adds_alike(node, self.sizes):
+        if samples != node.samples:
+            yield f"{node.name}: must read {node.samples} samples (got {samples})"
+        if not adds_alike(node, self.sizes.of):
             return  # which is told of the sum
         size = self._read_size(node)
         taken = (layer.input_width, layer.input_height)
@@ -221,18 +260,12 @@ class _Builder:
 
     def _is_reordered(self, node: NetworkNode) -> bool:
         """Whether a layer takes elements of what it reads (a product some of them) as other channels and positions."""
-        layer, (width, height) = node.workload, self._read_size(node)
-        channels = self._channels(self._parts(node), node.channels)
+        layer, shape = node.workload, self._seen(node)
+        _, channels, height, width = shape
         spanned = (layer.P * layer.stride[0], layer.Q * layer.stride[1])
         elements = node.samples * node.blocks * layer.C * math.prod(spanned)
-        have = self.sizes[self._parts(node)[0]][0] * channels * width * height
-        fits = elements == have if node.weights else have % elements == 0
+        fits = elements == math.prod(shape) if node.weights else math.prod(shape) % elements == 0
         return node.blocks * layer.C != channels and math.prod(spanned) != width * height and fits
-
-    def _channels(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> int:
-        """How many channels tensors have side by side, or what is taken of them."""
-        count = sum(self.sizes[name][1] for name in names)
-        return count if taken is None else sum(min(stop, count) - min(start, count) for start, stop in taken)
 
     def _product_problems(self, node: NetworkNode) -> Iterator[str]:
         layer = node.workload
@@ -241,19 +274,17 @@ class _Builder:
             return
         if layer.R * layer.S * (1 if node.sample_weights else node.samples) > 1:
             yield f"{node.name}: a product of two activations must have R = S = N = 1, or N heads (shared_heads)"
-        if self.sizes[node.after[1]][0] != node.samples:
-            yield f"{node.name}: must read {node.samples} samples as W (got {self.sizes[node.after[1]][0]})"
+        samples, c, h, w = self._seen_weights(node)
+        if samples != node.samples:
+            yield f"{node.name}: must read {node.samples} samples as W (got {samples})"
         fits = self._weight_rows(node)
         if len(fits) != 1:
-            _, _, h, w = self.sizes[node.after[1]]
-            c = self._channels(node.after[1:], node.weight_channels)
             why = "both would fit" if fits else f"neither K nor C fits {c} channels of {h} x {w}"
             yield f"{node.name}: weight_rows: must be K or C ({why})"
 
     def _weight_rows(self, node: NetworkNode) -> list[str]:
         """The dims that may run along the positions of the tensor that is W."""
-        layer, (_, _, height, width) = node.workload, self.sizes[node.after[1]]
-        channels = self._channels(node.after[1:], node.weight_channels)
+        layer, (_, channels, height, width) = node.workload, self._seen_weights(node)
         fits = {"K": (layer.G * layer.C, layer.K), "C": (layer.G * layer.K, layer.C)}
         wanted = [node.weight_rows] if node.weight_rows else list(fits)
         return [dim for dim in wanted if fits[dim] == (channels, width * height)]
@@ -262,19 +293,13 @@ class _Builder:
 
     def _read_size(self, node: NetworkNode) -> tuple[int, int]:
         """(width, height) of what a layer reads, as it sees it."""
-        return self._seen_size(node, self._parts(node)[0])
-
-    def _seen_size(self, node: NetworkNode, name: str) -> tuple[int, int]:
-        """(width, height) of a tensor as a layer sees it."""
-        _, _, height, width = self.sizes[name]
-        view = self._view(node, name)
-        return view.size if view else (width, height)
+        return self._seen(node)[:1:-1]
 
     def _pad(self, node: NetworkNode) -> tuple[int, int]:
         if node.pad is not None:
             return node.pad
         (width, height), layer = self._read_size(node), node.workload
-        return (_leading(layer.input_width - width), _leading(layer.input_height - height))
+        return (leading(layer.input_width - width), leading(layer.input_height - height))
 
     def _task(self, node: NetworkNode) -> LayerTask:
         stack = self.stacks[self.stack_of[node.name]]
@@ -319,21 +344,3 @@ class _Builder:
             if any(len(self.stacks[self.stack_of[operand]].members) > 1 for operand in one.operands):
                 raise ValueError(f"{self.network.name}: {one.first}: operands of a sum must not be concatenated")
         return home
-
-
-def _with_batch(node: NetworkNode, batch: int) -> NetworkNode:
-    """A layer with so many times the samples, each of which has operands of its own in a product of two activations."""
-    has_own = node.sample_weights or (batch > 1 and node.workload.N == 1 and not node.weights)
-    return evolve(node, sample_weights=has_own, workload=evolve(node.workload, N=node.workload.N * batch))
-
-
-def _leading(missing: int) -> int:
-    """Zeros in front: half of what is missing, rounded up."""
-    return -(-max(0, missing) // 2)
-
-
-def _output_size(node: NetworkNode) -> tuple[int, int, int, int]:
-    """(N, C, H, W) of a layer's output, pooled."""
-    layer = node.workload
-    width, height = node.pool.size if node.pool else (layer.P, layer.Q)
-    return (node.samples, node.blocks * layer.K, height, width)

@@ -12,11 +12,12 @@ from cpsat_pim.planner.array import HOST, NodeArray, Region
 from cpsat_pim.planner.evaluate import LINK_WAYS, PlanCost
 from cpsat_pim.planner.partition import TENSOR_DIMS, Digits, channel_group
 from cpsat_pim.planner.plan import LISTED, LayerPlan, Plan
-from cpsat_pim.planner.tensors import Graph
+from cpsat_pim.planner.tensors import Graph, LayerTask
 from cpsat_pim.planner.tours import EXCHANGES
 from cpsat_pim.workload.joins import ADD, CONCAT, RESIZES, View
 from cpsat_pim.workload.joins import Pool as NetworkPool
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
+from cpsat_pim.workload.reorders import AXES, Reorder
 from tracesim import array as simulator
 from tracesim.array import records
 
@@ -203,18 +204,32 @@ def _layer(graph: Graph, node: NetworkNode, numbers: dict[str, int]) -> simulato
         input_pool=_pool(node.input_pool),
         channels=node.channels,
         weight_channels=node.weight_channels,
-        views=_views(node, after) if node.views else (),
+        views=_views(graph, node, after) if node.views else (),
         has_heads=task.has_heads,
         has_sample_weights=task.has_sample_weights,
         added=next(((numbers[name], _view(view)) for name, view in (node.adds or {}).items()), None),
+        weight_view=_weight_view(task),
         weight_dim=-1 if task.weight_rows is None else Dim[task.weight_rows],
     )
 
 
-def _views(node: NetworkNode, after: tuple[str, ...]) -> tuple[records.View, ...]:
-    """How the layer sees each tensor of its input."""
-    listed = after if node.join == CONCAT else after[:1]
+def _views(graph: Graph, node: NetworkNode, after: tuple[str, ...]) -> tuple[records.View, ...]:
+    """How the layer sees each tensor of its input; all samples of a batch, where it is reordered."""
+    listed, read = after if node.join == CONCAT else after[:1], graph.task(node.name).reads.view
+    if isinstance(read, Reorder):
+        return (_reorder(read),) * len(listed)
     return tuple(_view((node.views or {}).get(name)) for name in listed)
+
+
+def _weight_view(task: LayerTask) -> records.Reorder | None:
+    """How the layer sees the tensor that is W."""
+    view = task.reads_weights.view if task.reads_weights else None
+    return _reorder(view) if isinstance(view, Reorder) else None
+
+
+def _reorder(view: Reorder) -> records.Reorder:
+    n, c, h, w = (tuple((AXES.index(axis), count, step) for axis, count, step in digits) for digits in view.axes)
+    return records.Reorder((n, c, h, w), view.roll, view.roll_behind)
 
 
 def _view(view: View | None) -> records.View:

@@ -12,6 +12,7 @@ from cpsat_pim.planner.sums import Extent, Sum
 from cpsat_pim.planner.tours import SHARES_WEIGHTS
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Pool, Range, Resize
+from cpsat_pim.workload.reorders import Reorder
 
 
 @frozen(kw_only=True)
@@ -44,12 +45,12 @@ class Stack:
 class Reading:
     """What a layer reads of a stack: ranges of channels, in the order of its input channels.
 
-    `view`: how it is pooled or resized by the reader.
+    `view`: how it is pooled, resized or reordered by the reader.
     """
 
     stack: str
     spans: tuple[Span, ...]
-    view: Pool | Resize | None = None
+    view: Pool | Resize | Reorder | None = None
 
     @property
     def channels(self) -> tuple[Range, ...]:

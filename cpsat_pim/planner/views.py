@@ -5,6 +5,7 @@
 import numpy as np
 
 from cpsat_pim.workload.joins import LINEAR, NEAREST, Pool, Resize
+from cpsat_pim.workload.reorders import Reorder
 from tables.array.push import Viewed
 
 _NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
@@ -28,13 +29,13 @@ def source_ranges(view: Pool | Resize, axis: int, at: np.ndarray, size: int) -> 
 
 
 def viewed(
-    view: Pool | Resize | None, raw: np.ndarray | None, seen: np.ndarray | None, is_added: bool = False
+    view: Pool | Resize | Reorder | None, raw: np.ndarray | None, seen: np.ndarray | None, is_added: bool = False
 ) -> Viewed:
     """Return boxes int64[nodes, boxes, 8] as the kernels read them, with the additions that a view takes.
 
     One an element that is pooled, three an element that is blended of four. `is_added`: to what the node computes.
     """
-    if raw is None or seen is None or view is None:
+    if raw is None or seen is None or view is None or isinstance(view, Reorder):
         return AS_IT_IS
     if isinstance(view, Pool):
         return Viewed(raw, seen, 1, 0, is_added)

@@ -18,6 +18,7 @@ from cpsat_pim.base.validate import (
     pair_of_positive,
     positive,
 )
+from cpsat_pim.workload.reorders import Reorder
 
 CONCAT, ADD = "concat", "add"
 #: The ways in which several tensors become a layer's input.
@@ -135,23 +136,27 @@ class Resize:
 
 @frozen(kw_only=True)
 class View:
-    """How a layer sees one of the tensors that it reads: pooled or resized.
+    """How a layer sees one of the tensors that it reads: pooled, resized or reordered.
 
     Raises:
-        ValueError: it says neither, or both.
+        ValueError: it says none of them, or several.
     """
 
     pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
     resize: Resize | None = field(default=None, validator=or_none(is_a(Resize)), metadata={"kind": record_of(Resize)})
 
+    reorder: Reorder | None = field(
+        default=None, validator=or_none(is_a(Reorder)), metadata={"kind": record_of(Reorder)}
+    )
+
     def __attrs_post_init__(self) -> None:
-        if (self.pool is None) == (self.resize is None):
-            raise ValueError("View: must have pool or resize, and not both")
+        if sum(one is not None for one in (self.pool, self.resize, self.reorder)) != 1:
+            raise ValueError("View: must have one of pool, resize and reorder")
 
     @property
-    def change(self) -> Pool | Resize:
+    def change(self) -> Pool | Resize | Reorder:
         """What is done to the tensor."""
-        change = self.pool or self.resize
+        change = self.pool or self.resize or self.reorder
         assert change is not None  # one of both is there
         return change
 

@@ -10,6 +10,7 @@ from cpsat_pim.base.reading import SUFFIXES, VERSION, hint, to_yaml
 from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.layer import ConvWorkload, plain_width
 from cpsat_pim.workload.network import BETWEEN, BOUNDS, BYTES, INPUT, PAIRS, Network, NetworkNode
+from cpsat_pim.workload.reorders import Reorder
 
 # --- Files -----------------------------------------------------------------------------------------------------------
 
@@ -66,6 +67,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, View | Pool | Resize):
         return _plain({key: item for key, item in asdict(value, recurse=False).items() if item is not None})
+    if isinstance(value, Reorder):
+        return _plain({key: item for key, item in asdict(value).items() if item not in ((), (0, 0))})
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 

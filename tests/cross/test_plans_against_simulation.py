@@ -20,6 +20,7 @@ from cpsat_pim.planner.space import Space, sides
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.network import BETWEEN, Network, NetworkNode
+from cpsat_pim.workload.reorders import Reorder
 from tracesim.array import simulate_plan
 
 SPACE = Space(dims=2, home_dims=2)
@@ -40,10 +41,19 @@ def widths(*nodes):
 HALF = View(pool=Pool(window=(3, 2), stride=(2, 2), size=(2, 3)))
 
 
+def reordered(**axes):
+    """A view of elements along other axes."""
+    return View(reorder=Reorder(**axes))
+
+
 def resized(width, height, kind):
     """A view of other columns and rows."""
     return View(resize=Resize(size=(width, height), kind=kind))
 
+
+#: Four windows of 2 x 3 pixels, which are rolled, with four channels each, and the pixels that they come from.
+WINDOWS = reordered(C=[["H", 2, 2], ["W", 2, 3], ["C", 4, 1]], W=[["H", 2, 1], ["W", 3, 1]], roll=[-1, -1])
+PIXELS = reordered(C=[["C", 4, 1]], H=[["C", 2, 8], ["W", 2, 3]], W=[["C", 2, 4], ["W", 3, 1]], roll_behind=[1, 1])
 
 #: A product of two activations whose samples have a second operand each.
 OWN = {"weights": False, "sample_weights": True}
@@ -193,6 +203,72 @@ NETWORKS = {
         layer("c", ["a", "b"], P=4, C=4, K=4, N=3, G=2, weight_rows="K", psum_bytes=4, **OWN),
         layer("d", ["c", "b"], P=4, C=4, K=4, N=3, G=2, weight_rows="C", **OWN),
         layer("e", ["d"], P=4, C=4, K=5, N=3, G=2, sample_weights=True),
+    ),
+    "windows": widths(  # attention of two heads in windows, and its output pixel by pixel again
+        layer("a", ["input"], P=6, Q=4, C=2, K=12),
+        layer(
+            "b",
+            ["a", "a"],
+            P=6,
+            C=2,
+            K=6,
+            G=8,
+            weights=False,
+            weight_rows="K",
+            channels=[[0, 4]],
+            weight_channels=[[4, 8]],
+            views={"a": WINDOWS},
+        ),
+        layer("c", ["b", "a"], P=6, C=6, K=2, G=8, weights=False, weight_channels=[[8, 12]], views={"a": WINDOWS}),
+        layer("d", ["c"], P=6, Q=4, C=4, K=4, views={"c": PIXELS}),
+        layer("e", ["a", "d"], P=6, Q=4, C=3, R=3, S=3, psum_bytes=4, join="concat", channels=[[14, 16], [3, 4]]),
+    ),
+    "grid": widths(  # windows of pixels that lie 2 rows and 3 columns apart
+        layer("a", ["input"], P=6, Q=4, C=2, K=3),
+        layer(
+            "b",
+            ["a"],
+            P=4,
+            C=3,
+            K=2,
+            N=6,
+            views={"a": reordered(N=[["H", 2, 1], ["W", 3, 1]], C=[["C", 3, 1]], W=[["H", 2, 2], ["W", 2, 3]])},
+        ),
+    ),
+    "shuffle": widths(  # channels become rows and columns, and these become channels
+        layer("a", ["input"], P=3, Q=2, C=2, K=8),
+        layer(
+            "b",
+            ["a"],
+            P=6,
+            Q=4,
+            C=2,
+            K=2,
+            R=3,
+            S=3,
+            views={"a": reordered(C=[["C", 2, 4]], H=[["H", 2, 1], ["C", 2, 2]], W=[["W", 3, 1], ["C", 2, 1]])},
+        ),
+        layer(
+            "c",
+            ["b"],
+            P=3,
+            Q=2,
+            C=8,
+            K=2,
+            views={"b": reordered(C=[["W", 2, 1], ["H", 2, 1], ["C", 2, 1]], H=[["H", 2, 2]], W=[["W", 3, 2]])},
+        ),
+    ),
+    "mixer": widths(  # tokens of pixels are channels, and channels tokens; two samples
+        layer("a", ["input"], P=3, Q=2, C=2, K=4, N=2),
+        layer(
+            "b",
+            ["a"],
+            P=4,
+            C=6,
+            K=5,
+            N=2,
+            views={"a": reordered(N=[["N", 2, 1]], C=[["H", 2, 1], ["W", 3, 1]], W=[["C", 4, 1]])},
+        ),
     ),
     "heads": widths(
         layer("a", ["input"], P=6, C=2, K=8),

@@ -157,8 +157,8 @@ def test_each_sample_of_a_batch_has_a_second_operand_of_its_own(batch):
         ),
         (
             [node("a", ["input"], P=4, Q=4, K=2), node("b", ["a"], P=2, Q=2, C=8)],
-            "n: b: takes a of 4 x 4 as 8 channels of 2 x 2: no plan takes rows and columns as channels, or channels as"
-            " these (windows, pixel shuffle)",
+            "n: b: takes a of 4 x 4 as 8 channels of 2 x 2: must state which of its elements these are"
+            " (views, reorder)",
         ),
         (
             [node("a", ["input"]), node("b", ["input"], P=4, adds={"a": View(resize=Resize(size=(2, 1)))})],

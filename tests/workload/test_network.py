@@ -307,9 +307,9 @@ def test_views_of_tensors_are_written_and_read(write):
 
 @pytest.mark.parametrize("view", ["{}", "{pool: {window: 2, size: 2}, resize: {size: 2}}"])
 def test_view_that_does_not_say_how_is_refused(write, view):
-    """It pools, or it resizes."""
+    """It pools, resizes or reorders."""
     text = HEAD + f"- {{name: a, views: {{input: {view}}}}}"
-    with pytest.raises(ValueError, match=r"net\.yaml:.*views\[input\]: must have pool or resize, and not both"):
+    with pytest.raises(ValueError, match=r"net\.yaml:.*views\[input\]: must have one of pool, resize and reorder"):
         read_network(write(text))
 
 

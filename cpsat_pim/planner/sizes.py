@@ -1,0 +1,66 @@
+"""The sizes of a network's tensors, as they are made and as layers see them (docs/array.md, section 2)."""
+
+from attrs import evolve, frozen
+
+from cpsat_pim.planner.sums import Shape
+from cpsat_pim.workload.joins import Pool, Range, Resize, View
+from cpsat_pim.workload.network import NetworkNode
+from cpsat_pim.workload.reorders import Reorder
+
+#: How a layer sees a tensor; None: as it is.
+Change = Pool | Resize | Reorder | None
+
+
+@frozen
+class Sizes:
+    """(N, C, H, W) of all tensors."""
+
+    of: dict[str, Shape]
+
+    def channels(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> int:
+        """How many channels tensors have side by side, or what is taken of them."""
+        count = sum(self.of[name][1] for name in names)
+        return count if taken is None else sum(min(stop, count) - min(start, count) for start, stop in taken)
+
+    def read(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> Shape:
+        """What is taken of tensors side by side, of the size of the first one."""
+        samples, _, height, width = self.of[names[0]]
+        return samples, self.channels(names, taken), height, width
+
+    def seen(self, names: tuple[str, ...], taken: tuple[Range, ...] | None, view: Change) -> Shape:
+        """The same as a layer sees it."""
+        samples, channels, height, width = self.read(names, taken)
+        if isinstance(view, Reorder):
+            return view.shape
+        return (samples, channels, *view.size[::-1]) if view else (samples, channels, height, width)
+
+
+def output_size(node: NetworkNode) -> Shape:
+    """(N, C, H, W) of a layer's output, pooled."""
+    layer = node.workload
+    width, height = node.pool.size if node.pool else (layer.P, layer.Q)
+    return (node.samples, node.blocks * layer.K, height, width)
+
+
+def leading(missing: int) -> int:
+    """Zeros in front: half of what is missing, rounded up."""
+    return -(-max(0, missing) // 2)
+
+
+def with_batch(node: NetworkNode, batch: int) -> NetworkNode:
+    """A layer with so many times the samples, each of which has operands of its own in a product of two activations."""
+    has_own = node.sample_weights or (batch > 1 and node.workload.N == 1 and not node.weights)
+    views = node.views and {name: _view_of_batch(view, batch) for name, view in node.views.items()}
+    workload = evolve(node.workload, N=node.workload.N * batch)
+    return evolve(node, sample_weights=has_own, workload=workload, views=views)
+
+
+def _view_of_batch(view: View, batch: int) -> View:
+    """How so many times the samples are seen: those of the batch outermost, as before."""
+    one = view.reorder
+    if one is None or batch == 1:
+        return view
+    samples = 1
+    for axis, count, _ in (digit for digits in one.axes for digit in digits):
+        samples *= count if axis == "N" else 1
+    return View(reorder=evolve(one, N=(("N", batch, samples), *one.N)))
