@@ -5,6 +5,7 @@ each other along the last axis. Elements beyond the end of the data are zeros, w
 """
 
 import math
+from collections.abc import Sequence
 
 from cpsat_pim.importers.builder import Operand
 from cpsat_pim.importers.onnx_call import Call
@@ -78,17 +79,35 @@ def short_time(product: Product) -> Parts:
     )
 
 
-# --- The operators of onnxruntime: real elements along the last axis, half of their transform ------------------------
+# --- The operators of onnxruntime: real elements along the last axes, half of their transform ------------------------
 
 
 def real(product: Product) -> Parts:
-    """Add the transform of real elements along the last axis, or back to them.
-
-    Raises:
-        Unmappable: it is along more than one axis.
+    """Add the transforms of real elements along the last axes, one behind the other: along the very last one to half of
+    the complex elements, along the others of complex elements to as many. Back it is the other way round.
     """
-    if int(product.call.given.get("signal_ndim", 1)) != 1:
-        raise Unmappable("along several axes")
     data, out = product.call.shape(0), product.tensors.shapes.shape(product.node.output[0])
-    rows = math.prod(data[:-1] if len(out) > len(data) else data[:-2])
-    return _added(product, rows, math.prod(data) // rows, math.prod(out) // rows)
+    forward = len(out) > len(data)
+    whole, half = (data, out[-2]) if forward else (out, data[-2])
+    rank = int(product.call.given.get("signal_ndim", 1))
+    sides = [(whole[-1], 2 * half), *((2 * size, 2 * size) for size in reversed(whole[-rank:-1]))]
+    if not forward:
+        sides = [(read, made) for made, read in reversed(sides)]
+    return _one_by_one(product, math.prod(data), sides)
+
+
+def _one_by_one(product: Product, total: int, sides: Sequence[tuple[int, int]]) -> Parts:
+    """Add the products that make so many parts along an axis of so many, one behind the other.
+
+    Args:
+        product: the node.
+        total: the parts of all its data.
+        sides: for each product the parts that it reads along its axis, and those that it makes.
+    """
+    parts = product.operand(0).parts
+    for at, (read, made) in enumerate(sides):
+        name = product.name if len(sides) == 1 else f"{product.name}.part{at}"
+        rows = Operand((total // read, read), parts)
+        parts = product.tensors.builder.matmul(name, rows, Operand((read, made), ()))
+        total = total // read * made
+    return parts

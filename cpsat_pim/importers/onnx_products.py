@@ -18,7 +18,7 @@ from cpsat_pim.importers.onnx_pooling import front_padding
 from cpsat_pim.importers.onnx_product import Build, Product
 from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, factors, is_channels_last
 from cpsat_pim.importers.onnx_tensors import Tensors
-from cpsat_pim.importers.onnx_vendor import VENDOR_PRODUCTS
+from cpsat_pim.importers.onnx_vendor import VENDOR_PRODUCTS, eliminated
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Unmappable, sources
 
@@ -333,6 +333,7 @@ PRODUCTS: dict[str, Build] = {
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
     **dict.fromkeys(FORMS, _attention),
     "DFT": transform,
+    "Det": eliminated,
     "STFT": short_time,
     f"{BLOCKED}Conv": _convolution,
     **{VENDOR + kind: build for kind, build in (_VENDOR | VENDOR_PRODUCTS | PARTIAL).items()},

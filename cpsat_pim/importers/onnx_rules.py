@@ -163,8 +163,10 @@ def _embedded(call: Call) -> Shapes:
 
 
 def _recurrent(call: Call) -> Shapes:
+    """The recurrent weights of each direction are [gates * units, units], or transposed."""
     steps, batch, _ = call.shape(0)
-    directions, units = call.shape(2)[0], call.shape(2)[1]
+    directions, *sides = call.shape(2)
+    units = min(sides)
     return [(steps, directions, batch, units), *[(directions, batch, units)] * 2]
 
 
@@ -288,7 +290,7 @@ _VENDOR: dict[str, Rule] = {
     **dict.fromkeys(("MatMulNBitsMlp", "MatMulNBitsQkv"), Rule(_packed_products)),
     "MatMulFpQ4": Rule(_blob_product),
     "CausalConvWithState": Rule(_causal),
-    "DynamicQuantizeLSTM": Rule(_recurrent),
+    **dict.fromkeys(("AttnLSTM", "DynamicQuantizeLSTM"), Rule(_recurrent)),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), Rule(_as("Add", 0, 3))),
     "QLinearWhere": Rule(_as("Where", 0, 1, 4), like=(1,)),
     "QLinearConcat": Rule(_joined, like=(2,)),

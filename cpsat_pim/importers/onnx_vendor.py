@@ -93,12 +93,60 @@ def _delta_rule(product: Product) -> Parts:
         return builder.matmul(f"{product.name}.read_out", row, Operand(whole.shape, builder.merge(updated, state)))
 
 
+def _attending_lstm(product: Product) -> Parts:
+    """Add an LSTM that attends to a memory. The products that need no step before are `name.keys` and `name.input`.
+    Each step adds `name.recurrent`, which reads the state and the attention of the step before, `name.query`,
+    `name.alignment`, the inner products of sums of query and key with one vector, `name.context`, and `name.attention`
+    where a layer of its own makes the attention.
+    """
+    builder, call, name = product.tensors.builder, product.call, product.name
+    directions, gates, read = call.shape(1)
+    steps, batch, channels = call.shape(0)
+    (_, seen, depth), (_, units, width) = call.shape(11), call.shape(8)
+    weight, state = product.operand(1, (channels, gates)), product.operand(2, (units + read - channels, gates))
+    values, alone = product.operand(11), product.others(*_ATTENDING)
+    with builder.repeated(directions):
+        keys = builder.matmul(f"{name}.keys", values, product.operand(9, (depth, width)))
+    result = builder.recurrent(name, product.operand(0), weight, state, alone, directions)
+    with builder.repeated(steps * directions):
+        query = builder.matmul(f"{name}.query", Operand((batch, units), result), product.operand(8, (units, width)))
+        summed = Operand((batch * seen, width), builder.merge(query, keys))
+        aligned = builder.matmul(f"{name}.alignment", summed, product.operand(10, (width, 1)))
+        attention = builder.matmul(f"{name}.context", Operand((batch, 1, seen), aligned), values)
+        if call.optional(13):
+            both = Operand((batch, units + depth), builder.merge(result, attention))
+            layer = product.operand(13, call.shape(13)[1:])
+            attention = builder.matmul(f"{name}.attention", both, layer)
+    return builder.merge(attention, result)
+
+
+#: The inputs of an attending LSTM that products read: data, weights of its gates, and those of its attention.
+_ATTENDING = (0, 1, 2, 8, 9, 10, 11)
+
+
+# --- Matrices ---------------------------------------------------------------------------------------------------------
+
+
+def eliminated(product: Product) -> Parts:
+    """Refuse an elimination: of a determinant below each pivot, of an inverse in all rows but the pivot's.
+
+    Raises:
+        Unmappable: always, with its multiply-accumulates.
+    """
+    *matrices, size, _ = product.call.shape(0)
+    inverse = product.node.op_type == "Inverse"
+    each = size * size * (size - 1) if inverse else (size - 1) * size * (2 * size - 1) // 6
+    raise Unmappable("elimination on matrices, no product", math.prod(matrices) * each)
+
+
 #: The rules by name of operator.
 VENDOR_PRODUCTS: dict[str, Build] = {
+    "AttnLSTM": _attending_lstm,
     "CDist": _distances,
     "EngramGate": _gate,
     "GatedDeltaNet": _delta_rule,
     "GatedRelativePositionBias": _position_gate,
+    "Inverse": eliminated,
     "Irfft": real,
     "MatMulBlockQuantizedFp4Weight": _packed_by_two,
     "MatMulBlockQuantizedFp8Weight": _block_quantized,

@@ -1,8 +1,11 @@
 """The less common operators of onnxruntime, and Fourier transforms."""
 
+import math
+
 import numpy as np
 import pytest
 
+from cpsat_pim.importers import import_network
 from tests.importers.onnx_models import (
     TensorProto,
     complaint,
@@ -198,3 +201,82 @@ def test_experts_with_weights_of_eight_bits_have_all_of_them(save):
     nodes = [vendor("QMoE", "x p w1 s - w2 s -", "m", k=1, quant_type="fp8"), node("MatMul", "m v", "z")]
     file = save(nodes, [value("x", 4, 8), value("p", 4, 2)], [*kept, weight("s", 2), weight("v", 8, 5)])
     assert counted(imported(file)) == {"m.fc1": 4 * 8 * 6, "m.fc2": 4 * 6 * 8, "z": 4 * 8 * 5}
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_transforms_of_several_axes_lie_one_behind_the_other(save, rank):
+    """Of 4 x 6 x 8 real elements in 3 rows: the last axis to 5 complex elements, then each other axis of as many
+    complex ones; back the other way round.
+    """
+    sizes = (4, 6, 8)[3 - rank :]
+    nodes = [vendor("Rfft", "x", "f", signal_ndim=rank), vendor("Irfft", "f", "y", signal_ndim=rank)]
+    macs = counted(imported(save([*nodes, node("MatMul", "y w", "z")], [value("x", 3, *sizes)], [weight("w", 8, 5)])))
+    lines = math.prod(sizes) // 8
+    once = 3 * (lines * 8 * 10 + sum(lines * 5 // size * (2 * size) ** 2 for size in sizes[:-1]))
+    assert macs.pop("z") == 3 * lines * 8 * 5
+    assert sum(macs.values()) == 2 * once
+    assert len(macs) == 2 * rank
+
+
+# --- Recurrent layers with attention ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("attention", [None, 8])
+def test_recurrent_attention_counts_each_step(save, directions, attention):
+    """5 steps of 2 rows, 6 channels and 4 units, over a memory of 7 steps and 3 channels in 5 channels of attention;
+    each step also reads the attention of the step before, 8 channels of its own layer or the 3 of the memory.
+    """
+    read = "x w r - - - - - qw mw v m lengths" + (" aw" if attention else "")
+    lstm = vendor("AttnLSTM", read, "y", hidden_size=4, direction="bidirectional" if directions == 2 else "forward")
+    state = attention or 3
+    shapes = {"w": (16, 6 + state), "r": (16, 4), "qw": (4, 5), "mw": (3, 5), "v": (5,), "aw": (7, 8)}
+    constants = [weight(name, directions, *shape) for name, shape in shapes.items()]
+    inputs = [value("x", 5, 2, 6), value("m", 2, 7, 3), value("lengths", 2)]
+    network = imported(save([lstm, node("MatMul", "y u", "fc")], inputs, [*constants, weight("u", 4, 9)]))
+    macs = {
+        "y.keys": 2 * 7 * 3 * 5,
+        "y.input": 5 * 2 * 6 * 16,
+        "y.recurrent": 5 * 2 * (state + 4) * 16,
+        "y.query": 5 * 2 * 4 * 5,
+        "y.alignment": 5 * 2 * 7 * 5,
+        "y.context": 5 * 2 * 7 * 3,
+        **({"y.attention": 5 * 2 * (4 + 3) * 8} if attention else {}),
+    }
+    expected = {name: directions * count for name, count in macs.items()}
+    assert counted(network) == expected | {"fc": 5 * directions * 2 * 4 * 9}
+    assert not next(layer for layer in network.layers if layer.name == "y.context").weights
+
+
+@pytest.mark.parametrize("opset", [1, 20])
+def test_recurrent_layers_of_any_operator_set_have_as_many_results_as_units(save, opset):
+    """3 gates of 4 units: a product behind the layer reads 4 channels, in 5 steps of 2 rows."""
+    gru = node("GRU", "x w r", "y", hidden_size=4)
+    constants = [weight("w", 1, 12, 6), weight("r", 1, 12, 4), weight("u", 4, 9)]
+    network = imported(save([gru, node("MatMul", "y u", "fc")], [value("x", 5, 2, 6)], constants, opset=opset))
+    assert counted(network) == {"y.input": 10 * 6 * 12, "y.recurrent": 10 * 4 * 12, "fc": 10 * 4 * 9}
+
+
+# --- Matrices ---------------------------------------------------------------------------------------------------------
+
+
+def eliminated(size, inverse):
+    """Multiply-accumulates of an elimination, by doing it: rows below each pivot, or of an inverse all other rows,
+    where the columns that are already known take none.
+    """
+    count = 0
+    for pivot in range(size):
+        for _ in range(size - 1) if inverse else range(pivot + 1, size):
+            count += size if inverse else size - pivot - 1
+    return count
+
+
+@pytest.mark.parametrize(("kind", "inverse"), [("Inverse", True), ("Det", False)])
+def test_elimination_is_told_with_its_share(save, kind, inverse):
+    """3 matrices of 4 x 4: no product, but known work."""
+    operator = vendor(kind, "m", "d") if inverse else node(kind, "m", "d")
+    file = save([operator, node("MatMul", "x w", "z")], [value("m", 3, 4, 4), value("x", 6, 7)], [weight("w", 7, 5)])
+    name = operator.domain + "." * inverse + kind
+    assert complaint(file).startswith(f"cannot map 1 {name} (elimination on matrices, no product): d")
+    (skipped,) = import_network(file, skip_unsupported=True).skipped
+    assert skipped.macs == 3 * eliminated(4, inverse)
