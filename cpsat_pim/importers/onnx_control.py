@@ -30,6 +30,7 @@ _DECIDING = {
     f"{VENDOR}LongformerAttention": (6,),
     f"{VENDOR}QOrderedLongformerAttention": (12,),
     f"{VENDOR}DecoderAttention": (8, 9),
+    f"{VENDOR}SparseAttention": (5,),
 }
 
 
@@ -44,7 +45,7 @@ class Trace(Protocol):
 
 def deciding(graph: onnx.GraphProto) -> Iterator[str]:
     """Yield the names whose value decides how much a graph computes: conditions, numbers of trips, loops that data end,
-    and inputs of attention that mark tokens or tell where its keys are.
+    and inputs of attention that mark tokens or tell which of its keys are seen.
     """
     for node in graph.node:
         yield from (node.input[index] for index in _DECIDING.get(kind_of(node), ()) if index < len(node.input))

@@ -6,10 +6,12 @@ import contextlib
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import inliner
+from onnx.external_data_helper import load_external_data_for_tensor
 
 from cpsat_pim.importers.binding import check_bound
 from cpsat_pim.importers.builder import NetworkBuilder
@@ -21,7 +23,7 @@ from cpsat_pim.importers.onnx_order import result_maps
 from cpsat_pim.importers.onnx_pooling import pass_on
 from cpsat_pim.importers.onnx_product import Product
 from cpsat_pim.importers.onnx_products import PRODUCTS, product_sum
-from cpsat_pim.importers.onnx_shapes import OnnxShapes, is_scalar, open_dims
+from cpsat_pim.importers.onnx_shapes import INDICES, OnnxShapes, is_scalar, is_small, open_dims
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name, reads
 from cpsat_pim.importers.origin import FED, Parts
 from cpsat_pim.importers.products import Unmappable
@@ -43,9 +45,10 @@ def trace_onnx(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> N
 
 
 def _read(path: str) -> onnx.ModelProto:
-    """Read the model without its external data, and expand its local functions."""
+    """Read the model without its external data but for sizes and layouts, and expand its local functions."""
     try:
         model = onnx.load(path, load_external_data=False)
+        _read_indices(model.graph, Path(path).parent)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
     except (DecodeError, UnicodeDecodeError) as error:
@@ -56,6 +59,16 @@ def _read(path: str) -> onnx.ModelProto:
         return inliner.inline_local_functions(model) if model.functions else model
     except Exception as error:  # ONNX's own code raises various exceptions for recursive or malformed functions
         raise ValueError(f"its functions cannot be expanded: {' '.join(str(error).split())}") from error
+
+
+def _read_indices(graph: onnx.GraphProto, folder: Path) -> None:
+    """Read those small constants of integers that are in another file, if it is there: shapes may depend on them."""
+    for tensor in graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL and tensor.data_type in INDICES and is_small(tensor):
+            # a file that is missing or too short leaves the value unknown, as for any other constant
+            with contextlib.suppress(Exception):
+                load_external_data_for_tensor(tensor, str(folder))
+                tensor.data_location = onnx.TensorProto.DEFAULT
 
 
 def _in_order(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -116,8 +129,9 @@ class _Trace:
         fed = [info for info in graph.input if info.name not in constants]
         scalars = [info for info in fed if is_scalar(info)]
         sizes = dict.fromkeys(names for i in fed for _, names in open_dims(i.name, i.type))
+        known = {tensor.name for tensor in graph.initializer if tensor.data_location != onnx.TensorProto.EXTERNAL}
         values = dict.fromkeys(
-            (*(info.name for info in scalars), *(name for name in deciding(graph) if name and name not in constants))
+            (*(info.name for info in scalars), *(name for name in deciding(graph) if name and name not in known))
         )
         check_bound(self._bind, *sizes, values=values)
         self._deciding = values.keys() & self._bind.keys()

@@ -94,11 +94,10 @@ def _sparse(product: Product) -> Parts:
     builder, call = product.tensors.builder, product.call
     heads = sparse_heads(call)
     check_heads(heads)
-    layout = product.tensors.shapes.value(product.node.input[5])
-    if layout is None:
-        raise Unmappable(f"its layout {product.node.input[5]!r} is not in the file")
+    block = int(call.given["sparse_block_size"])
+    layout = _layout(product, -(-heads.key[2] // block))
     read = product.others()
-    kinds = Counter(_seen(heads, layout, int(call.given["sparse_block_size"])))
+    kinds = Counter(_seen(heads, layout, block))
     batch, number, _, channels = heads.query
     shared = heads.key[1] if len(layout) == 1 else number // len(layout)  # heads of different layouts share no blocks
     parts: list[Parts] = []
@@ -109,6 +108,22 @@ def _sparse(product: Product) -> Parts:
             name = f"{product.name}.part{at}" if len(kinds) > 1 else product.name
             parts.append(builder.attention(name, query, seen, seen))
     return builder.merge(*parts)
+
+
+def _layout(product: Product, rows: int) -> np.ndarray:
+    """Return where each row of blocks starts in each layout; in one layout for all heads if it is told how many blocks
+    each row of blocks has, as far as there are as many up to its own.
+
+    Raises:
+        Unmappable: it is neither known nor told.
+    """
+    name, shapes = product.node.input[5], product.tensors.shapes
+    layout, told = shapes.value(name), shapes.told(name)
+    if layout is not None:
+        return layout
+    if told is None:
+        raise Unmappable(f"its layout {name!r} is not known", bind=name)
+    return np.cumsum([0, *(min(told, at + 1) for at in range(rows))])[np.newaxis]
 
 
 def _seen(heads: Heads, layout: np.ndarray, block: int) -> Iterator[tuple[int, int]]:

@@ -23,6 +23,10 @@ from cpsat_pim.importers.products import Shape, Unmappable
 #: The most elements of a tensor whose value is kept: shapes have few.
 _SMALL_ELEMS = 1024
 
+#: The same for integers as wide as indices: a layout of blocks of attention has some thousand.
+_LAYOUT_ELEMS = 65536
+INDICES = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+
 #: The rules for operators for which ONNX has none.
 _RULES = RULES | VENDOR_RULES
 
@@ -89,9 +93,9 @@ class OnnxShapes:
         self.declare(self._declared[name])
 
     def define(self, tensor: onnx.TensorProto) -> None:
-        """Define a constant; its value is kept if it is small and in the file."""
+        """Define a constant; its value is kept if it is small, as sizes and layouts are, and in the file."""
         self._types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
-        if math.prod(tensor.dims) <= _SMALL_ELEMS and tensor.data_location != onnx.TensorProto.EXTERNAL:
+        if is_small(tensor) and tensor.data_location != onnx.TensorProto.EXTERNAL:
             self._values[tensor.name] = tensor
 
     def value(self, name: str) -> np.ndarray | None:
@@ -235,6 +239,12 @@ class OnnxShapes:
         if not {*node.input} - {""} <= self._values.keys() or not (node.input or node.op_type == "Constant"):
             return None
         return {name: numpy_helper.to_array(self._values[name]) for name in node.input if name}
+
+
+def is_small(tensor: onnx.TensorProto) -> bool:
+    """Return whether a constant's value may be needed: sizes, axes, indices and layouts."""
+    most = _LAYOUT_ELEMS if tensor.data_type in INDICES else _SMALL_ELEMS
+    return bool(math.prod(tensor.dims) <= most)
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cpsat_pim.importers import import_network
@@ -110,3 +111,13 @@ def test_published_models_have_the_layers_of_the_packaged_networks(file, name, d
         for network in (import_network(str(path)).network, read_network(name))
     )
     assert ours == packaged
+
+
+def test_sizes_in_another_file_are_read(save):
+    """All constants may be stored beside the model: a shape of [3, 8] among them, of 24 elements."""
+    shape = onnx.TensorProto(name="shape", data_type=onnx.TensorProto.INT64, dims=[2], data_location=1)
+    shape.external_data.add(key="location", value="beside.bin")
+    Path("beside.bin").write_bytes(np.array([3, 8], np.int64).tobytes())
+    nodes = [node("Reshape", "x shape", "rows"), node("MatMul", "rows w", "fc")]
+    file = save(nodes, [value("x", 24)], [shape, weight("w", 8, 5)])
+    assert layers(imported(file)) == layer("fc", P=3, C=8, K=5)

@@ -1,11 +1,23 @@
 """Attention of onnxruntime to parts of the keys."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.importers.onnx_models import TensorProto, counted, helper, imported, integers, node, value, vendor, weight
+from tests.importers.onnx_models import (
+    TensorProto,
+    complaint,
+    counted,
+    helper,
+    imported,
+    integers,
+    node,
+    value,
+    vendor,
+    weight,
+)
 
 # --- Attention to parts of the keys -----------------------------------------------------------------------------------
 
@@ -90,6 +102,56 @@ def test_sparse_attention_counts_the_blocks_of_its_layouts(save, rows, total, nu
     macs = counted(network)
     assert macs.pop("fc") == rows * 32 * 3
     assert sum(macs.values()) == 2 * 8 * pairs
+
+
+def sparse(save, starts, keys):
+    """Attention of as many rows as keys in 4 heads of 8 channels with a layout of blocks of 16, and a product."""
+    read = "q k v pk pv starts columns total lengths"
+    attention = vendor("SparseAttention", read, "a", num_heads=4, kv_num_heads=4, sparse_block_size=16)
+    inputs = [*(value(name, 1, keys, 32) for name in "qkv"), *(value(name, 1, 4, keys, 8) for name in ("pk", "pv"))]
+    constants = [starts, weight("columns", starts.dims[0], 9), integers("total", keys), weight("w", 32, 3)]
+    return save([attention, node("MatMul", "a w", "fc")], [*inputs, value("lengths", 1)], constants)
+
+
+def starts_of(layouts, rows, blocks):
+    """For each layout and row of blocks where its blocks start: each row has so many up to its own."""
+    counts = np.minimum(np.arange(1, rows + 1), blocks)
+    one = np.concatenate([[0], np.cumsum(counts)])
+    return helper.make_tensor("starts", TensorProto.INT32, [layouts, rows + 1], [*one.tolist() * layouts])
+
+
+def in_another_file(tensor):
+    """The same constant with its data in `layout.bin`."""
+    moved = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, data_location=1)
+    moved.external_data.add(key="location", value="layout.bin")
+    Path("layout.bin").write_bytes(np.array(tensor.int32_data, np.int32).tobytes())
+    return moved
+
+
+def causal_pairs(keys, blocks):
+    """Pairs of a row and a key in its own block or one of those before, as many blocks at most."""
+    pairs = itertools.product(range(keys), range(keys))
+    return sum(0 <= row // 16 - key // 16 < blocks for row, key in pairs)
+
+
+def test_sparse_attention_reads_a_layout_in_another_file(save):
+    """6 rows of blocks, each of which sees 2 at most; without the file the layout may be told."""
+    file = sparse(save, in_another_file(starts_of(1, 6, 2)), 96)
+    whole = counted(imported(file))
+    macs = dict(whole)
+    assert macs.pop("fc") == 96 * 32 * 3
+    assert sum(macs.values()) == 2 * 4 * 8 * causal_pairs(96, 2)
+    Path("layout.bin").unlink()
+    message = complaint(file)
+    assert message.startswith("cannot map 1 com.microsoft.SparseAttention (its layout 'starts' is not known, ")
+    assert "--bind starts=... may tell" in message
+    assert counted(imported(file, starts=2)) == whole
+
+
+def test_sparse_attention_knows_a_layout_of_many_heads_and_blocks(save):
+    """4 layouts of 299 rows of blocks, 1200 elements in the file; each row of blocks sees its own alone."""
+    macs = counted(imported(sparse(save, starts_of(4, 299, 1), 299 * 16)))
+    assert macs["a.scores"] == macs["a.context"] == 4 * 8 * 299 * 16 * 16
 
 
 def paged(save, rows, shapes, constants=(), **attributes):
