@@ -75,7 +75,8 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
     text = "seconds of the first solve of a node problem; what matters is solved again, for longer (%(default)g)"
     add("--node-time", metavar="S", type=seconds, default=20.0, help=text)
-    add("--jobs", metavar="N", type=jobs_number, default=cpus(), help="node problems bounded or solved at a time (%(default)s)")
+    text = "node problems bounded or solved at a time (%(default)s)"
+    add("--jobs", metavar="N", type=jobs_number, default=cpus(), help=text)
     text = "store and reuse the results of node problems in this file (one in the user's cache)"
     add("--store", metavar="FILE", help=text)
 
