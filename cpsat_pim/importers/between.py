@@ -122,6 +122,8 @@ def _seen(layer: NetworkNode, sources: Reads, pools: dict[str, Pool]) -> dict[st
     """Return how a reader pools all of its input, or else how it sees each of its tensors; of a sum, whose operands
     have one view, the first one's.
     """
+    if any(view.reorder for view in (layer.views or {}).values()):
+        return {"input_pool": None, "views": layer.views}
     seen = {source.layer: (_left(source, pools), source.resize) for source in sources}
     different = set(seen.values())
     if len(different) == 1 and (only := next(iter(different)))[1] is None:

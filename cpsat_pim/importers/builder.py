@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from attrs import field, frozen
+from attrs import evolve
 
-from cpsat_pim.base.validate import as_tuple
 from cpsat_pim.importers.channel_maps import Map, distinct, own_axes, repeats_along, shared_axes, taken
-from cpsat_pim.importers.layers import Layers, Widths
+from cpsat_pim.importers.counted import CountedLayers, Operand
+from cpsat_pim.importers.layers import Widths
 from cpsat_pim.importers.origin import FED, Pair, Parts
 from cpsat_pim.importers.products import (
     Shape,
@@ -18,32 +18,14 @@ from cpsat_pim.importers.products import (
     einsum_sizes,
     matrix_product,
     product_sum,
-    transposed,
     transposed_convolution,
 )
+from cpsat_pim.importers.reorders import Roles, Seen
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import InputSize, Range
 
 
-@frozen
-class Operand:
-    """A tensor as operand of a product. `order`: which channel each element is, if it is known."""
-
-    shape: Shape = field(converter=as_tuple)
-    parts: Parts
-    order: Map | None = field(default=None, eq=False)
-
-    def transposed(self) -> "Operand":
-        """Return the transposed matrix."""
-        order = self.order.swapaxes(-1, -2) if self.order is not None and self.order.ndim > 1 else None
-        return Operand(transposed(self.shape), self.parts, order)
-
-    def reshaped(self, shape: Shape) -> "Operand":
-        """Return the tensor with other sizes."""
-        return Operand(shape, self.parts, None if self.order is None else self.order.reshape(shape))
-
-
-class NetworkBuilder(Layers):
+class NetworkBuilder(CountedLayers):
     """Takes a model's operators in execution order; each method returns the parts of the operator's result."""
 
     # Products
@@ -60,6 +42,12 @@ class NetworkBuilder(Layers):
             size = _columns_rows(data.shape[2:], 1)
         if data.parts == FED and size is not None:
             self._inputs.add(InputSize(N=data.shape[0], C=data.shape[1], W=size[0], H=size[1]))
+        read = self._seen(data, ([0], [1], [2], [3])) if len(data.shape) == 4 and data.parts else None
+        if read is not None and not read.is_plain and (stated := self._stated(read, data.parts)):
+            views, channels = stated
+            return self._layer(
+                name, shape, data.parts, weight.parts, front=front or (0, 0), channels=channels, views=views
+            )
         channels = taken(data.order, [1], self.channels(data.parts), groups == 1)
         return self._layer(name, shape, data.parts, weight.parts, front=front, size=size, channels=channels)
 
@@ -93,6 +81,8 @@ class NetworkBuilder(Layers):
         is_product = bool(right.parts) and bool(left.parts)
         if is_product:
             left, right = self._with_shared_heads(left, right)
+        if (reordered := self._reordered(name, left, right, own)) is not None:
+            return reordered
         shape = self._of_all_elements(left, right) or matrix_product(left.shape, right.shape)
         groups, heads = shared_axes(left.shape, right.shape), own_axes(left.shape, right.shape)
         has_heads = is_product and shape.N > 1 and self._are_channels(left, [*groups, *heads], shape)
@@ -106,7 +96,66 @@ class NetworkBuilder(Layers):
             channels=self._taken(left, [*groups, *heads] if has_heads else groups, -1, not is_product),
             shared_heads=has_heads or None,
             weight_channels=self._taken_as_weights(left, right) if is_product else None,
+            read=None if is_product or len(left.shape) < 2 else self._seen(left, _rows_of(left.shape)),
         )
+
+    def _reordered(self, name: str, left: Operand, right: Operand, own: Widths) -> Parts | None:
+        """Add a matrix product of operands whose elements are counted along other axes; None if it reads none."""
+        if not left.parts or self._of_all_elements(left, right) or min(len(left.shape), len(right.shape)) < 2:
+            return None
+        if right.parts:
+            return self._reordered_product(name, left, right)
+        read = self._seen(left, _rows_of(left.shape)) if len(right.shape) == 2 else None
+        stated = None if read is None or read.is_plain else self._stated(read, left.parts)
+        if read is None or stated is None:
+            return None
+        samples, _, rows, columns = read.places.shape
+        shape = evolve(matrix_product(left.shape, right.shape), N=samples, Q=rows, P=columns)
+        return self._layer(
+            name, shape, left.parts, right.parts, own=own, channels=stated[1], views=stated[0], read=read
+        )
+
+    def _reordered_product(self, name: str, left: Operand, right: Operand) -> Parts | None:
+        """The same of two activations, of which each may be reordered."""
+        groups, heads = shared_axes(left.shape, right.shape), own_axes(left.shape, right.shape)
+        if heads or self._is_by_sample(left, right, groups):
+            return None
+        read, (rows, weight) = self._seen(left, ([], [*groups, -1], [], [-2])), self._weight_seen(right, groups)
+        if read is None or weight is None or (read.is_plain and weight.is_plain):
+            return None
+        stated, weight_stated = self._stated(read, left.parts), self._stated(weight, right.parts)
+        if stated is None or weight_stated is None:
+            return None
+        views = {**weight_stated[0], **stated[0]}
+        if any(views[key] != view for key, view in weight_stated[0].items()):
+            return None
+        shape = matrix_product(left.shape, right.shape)
+        return self._layer(
+            name, shape, left.parts, right.parts, weight_rows=rows, channels=stated[1],
+            weight_channels=weight_stated[1], views=views,
+        )  # fmt: skip
+
+    def _is_by_sample(self, left: Operand, right: Operand, groups: Sequence[int]) -> bool:
+        """Return whether a product's outermost groups are the samples of both operands, counted as they are made."""
+        positions = self._positions(left.parts)
+        outer = [*groups]
+        while outer and math.prod(left.shape[axis] for axis in outer) != (positions or (1,))[0]:
+            outer.pop()
+        if not outer:
+            return False
+        rest = [axis for axis in groups if axis not in outer]
+        read = self._seen(left, (outer, [*rest, -1], [], [-2]))
+        _, weight = self._weight_seen(right, rest, outer)
+        return read is not None and weight is not None and read.is_plain and weight.is_plain
+
+    def _weight_seen(
+        self, right: Operand, groups: Sequence[int], samples: Sequence[int] = ()
+    ) -> tuple[str, Seen | None]:
+        """Return what is read as W, with the dim that runs along its rows: that along which channels are the same."""
+        along_k = self._seen(right, (samples, [*groups, -2], [], [-1]))
+        if along_k is None or along_k.has_like_rows:
+            return "K", along_k
+        return "C", self._seen(right, (samples, [*groups, -1], [], [-2]))
 
     def _taken(self, operand: Operand, groups: Sequence[int], axis: int, is_free: bool) -> tuple[Range, ...] | None:
         """Return the channels that a product takes of an operand along axes that are its groups, and one more."""
@@ -245,6 +294,13 @@ class NetworkBuilder(Layers):
         scores = self.matmul(f"{name}.scores", query, key.transposed(), rows="K")
         shape = (*batch, shared, heads // shared, rows, value.shape[-2])
         return self.matmul(f"{name}.context", Operand(shape, self.merge(scores, *others)), value, rows="C")
+
+
+def _rows_of(shape: Shape) -> Roles:
+    """Return the roles of the axes of rows of channels, or of [samples, rows, columns, channels]."""
+    if len(shape) == 4:
+        return [0], [3], [1], [2]
+    return range(len(shape) - 2), [-1], [], [-2]
 
 
 def _split(shape: Shape, axis: int, count: int) -> Shape:

@@ -40,6 +40,14 @@ def channels_along(shape: Shape, axis: int) -> Map | None:
     return np.broadcast_to(np.arange(shape[axis]).reshape(sizes), shape)
 
 
+def places_along(shape: Shape, axes: Sequence[int]) -> Map | None:
+    """Return the map of the positions of a tensor, counted along some axes, the first one outermost."""
+    if np.prod(shape, dtype=np.float64) > MOST_ELEMENTS:
+        return None
+    sizes = [size if axis in {one % len(shape) for one in axes} else 1 for axis, size in enumerate(shape)]
+    return np.broadcast_to(np.arange(np.prod(sizes)).reshape(sizes), shape)
+
+
 def product_channels(left: Shape, right: Shape, out: Shape) -> Map | None:
     """Return the map of [..., rows, channels] x [..., channels, outputs]: a batch axis of both operands counts
     channels; None where one of the right operand alone extends the outputs.

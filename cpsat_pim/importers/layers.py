@@ -20,8 +20,9 @@ from cpsat_pim.importers.added import of_sources, sum_with_resized, sums_of, wit
 from cpsat_pim.importers.between import Reads, kept_sums, pool_outputs, stated_between
 from cpsat_pim.importers.origin import Pair, Part, Parts, Source, each_source
 from cpsat_pim.importers.progress import Progress, SkippedOperator
+from cpsat_pim.importers.reorders import Seen
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import InputSize, Pool, Range, Resize
+from cpsat_pim.workload.joins import InputSize, Pool, Range, Resize, View
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 Widths = dict[str, int | Fraction]
@@ -199,10 +200,12 @@ class Layers:
         channels: tuple[Range, ...] | None = None,
         weight_channels: tuple[Range, ...] | None = None,
         shared_heads: bool | None = None,
+        views: dict[str, View] | None = None,
+        read: Seen | None = None,
     ) -> Parts:
         """Add a layer, with its `own` widths, zeros (left, top) in `front` of its data, and the `size` of these.
         `channels`, `weight_channels`: those that it takes of its data and weights, if not all. `shared_heads`: whether
-        its N are heads along channels.
+        its N are heads along channels. `views`: of tensors that it reads in another order. `read`: what it reads.
 
         Where C and K are equal, the rows of activations that are W might be either: `weight_rows` tells. A product of
         constants is not a layer: it is computed beforehand.
@@ -226,14 +229,19 @@ class Layers:
             channels=channels,
             weight_channels=weight_channels,
             shared_heads=shared_heads,
-            **stated_between(shape, data, self._size(data) or size, front),
+            views=views,
+            **stated_between(shape, data, None if views else self._size(data) or size, front),
         )
         self._layers.append(node)
         self._reads[name] = frozenset(evolve(source, pad=(0, 0)) for part in data for source in part)
         self._note_added(source for parts in (data, weight) for part in parts for source in part)
         self._before[name] = frozenset(after).union(*(self._before[other] for other in after))
         self._depth[name] = 1 + max(self._depth[other] for other in after)
+        self._counted(name, data, read)
         return ((Source(name),),)
+
+    def _counted(self, name: str, parts: Parts, read: Seen | None) -> None:
+        """Note a layer that reads some parts."""
 
     def _size(self, data: Parts) -> Pair | None:
         """Return the width and height of a tensor, pooled or resized but not padded; None for the network's input."""

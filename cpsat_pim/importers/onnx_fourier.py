@@ -7,7 +7,7 @@ each other along the last axis. Elements beyond the end of the data are zeros, w
 import math
 from collections.abc import Sequence
 
-from cpsat_pim.importers.builder import Operand
+from cpsat_pim.importers.counted import Operand
 from cpsat_pim.importers.onnx_call import Call
 from cpsat_pim.importers.onnx_product import Product
 from cpsat_pim.importers.origin import Parts

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from cpsat_pim.importers.builder import Operand
+from cpsat_pim.importers.counted import Operand
 from cpsat_pim.importers.onnx_attention import Heads, check_heads, with_heads
 from cpsat_pim.importers.onnx_partial_sizes import paged_sizes, sparse_heads
 from cpsat_pim.importers.onnx_product import Build, Product

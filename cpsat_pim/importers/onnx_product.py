@@ -5,8 +5,8 @@ from collections.abc import Callable
 import onnx
 from attrs import field, frozen
 
-from cpsat_pim.importers.builder import Operand
 from cpsat_pim.importers.channel_maps import Map
+from cpsat_pim.importers.counted import Operand
 from cpsat_pim.importers.onnx_call import Call
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name
 from cpsat_pim.importers.origin import Parts

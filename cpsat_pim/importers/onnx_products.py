@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx import TensorProto
 
-from cpsat_pim.importers.builder import Operand
+from cpsat_pim.importers.counted import Operand
 from cpsat_pim.importers.onnx_attention import FORMS, attended, check_heads
 from cpsat_pim.importers.onnx_call import BLOCKED, VENDOR, Call, kind_of
 from cpsat_pim.importers.onnx_fourier import short_time, transform

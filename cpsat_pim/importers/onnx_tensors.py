@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 import onnx
 from attrs import frozen
 
-from cpsat_pim.importers.builder import NetworkBuilder, Operand
+from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.channel_maps import Map
+from cpsat_pim.importers.counted import Operand
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, subgraphs
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.progress import Progress

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from cpsat_pim.importers.builder import Operand
+from cpsat_pim.importers.counted import Operand
 from cpsat_pim.importers.onnx_fourier import real
 from cpsat_pim.importers.onnx_product import Build, Product
 from cpsat_pim.importers.origin import Parts

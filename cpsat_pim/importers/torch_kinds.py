@@ -33,10 +33,11 @@ GROUPED = ("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2")
 #: Parts of the names of operators that change only how elements are stored.
 QUANTISING = ("quantized_decomposed::", "quantize_")
 
-#: Operators that must not be decomposed: some would become sums of element-wise products and be lost.
+#: Operators that must not be decomposed: some would become sums of element-wise products and be lost, or moves along
+#: indices that are computed.
 KEPT = (
     *CONVOLUTIONS, *TRANSPOSED_CONVOLUTIONS, *OPERANDS, *PACKED, "addbmm", "bilinear", "einsum", ATTENTION,
-    *RECURRENT, *GROUPED,
+    *RECURRENT, *GROUPED, "roll",
 )  # fmt: skip
 
 #: Operators that add along axes; of an element-wise product they make a layer.
@@ -59,8 +60,8 @@ adaptive_max_pool2d avg_pool1d avg_pool2d avg_pool3d bucketize col2im constant_p
 embedding flip gather im2col index index_add index_copy index_put index_select masked_scatter max_pool2d
 max_pool2d_with_indices max_pool3d_with_indices native_batch_norm native_dropout native_group_norm native_layer_norm
 nonzero reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d
-replication_pad3d scatter scatter_add scatter_reduce searchsorted select_scatter sort topk tril triu upsample_bicubic2d
-upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
+replication_pad3d roll scatter scatter_add scatter_reduce searchsorted select_scatter sort topk tril triu
+upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
 """
 
 #: Core operators without such a tag that are not products.

@@ -10,7 +10,8 @@ import torch
 from torch.fx import Node
 
 from cpsat_pim.importers.binding import check_bound
-from cpsat_pim.importers.builder import NetworkBuilder, Operand
+from cpsat_pim.importers.builder import NetworkBuilder
+from cpsat_pim.importers.counted import Operand
 from cpsat_pim.importers.origin import FED, Parts
 from cpsat_pim.importers.products import Shape, Unmappable, sources
 from cpsat_pim.importers.torch_bodies import SLICING, Body, SlicedBody, branches, loop_body, sliced_body
@@ -29,7 +30,7 @@ from cpsat_pim.importers.torch_kinds import (
     WITHOUT_DATA,
 )
 from cpsat_pim.importers.torch_nodes import arguments_of, factors_of, for_each, holds_tensors, origin_of
-from cpsat_pim.importers.torch_order import Order
+from cpsat_pim.importers.torch_order import Order, Places
 from cpsat_pim.importers.torch_pooling import front_padding, pass_on
 from cpsat_pim.importers.torch_recurrent import RECURRENT, recurrent_layers
 
@@ -47,7 +48,10 @@ class Trace:
         self._bound = {symbol: bind[name] for symbol, names in symbols.items() for name in names if name in bind}
         self._parts: dict[Node, Parts] = {}
         self._maps: dict[Node, Any] = {}
-        self._order = Order(self._parts, self._maps, self._shape, builder.first_channels)
+        self._places: dict[Node, Any] = {}
+        known = self._shape, builder.first_channels, builder.recount
+        self._order = Order(self._parts, self._maps, *known)
+        self._order_of_places = Places(self._parts, self._places, *known)
 
     def follow(self, node: Node) -> None:
         """Process one node.
@@ -58,6 +62,7 @@ class Trace:
         try:
             self._parts[node] = self._result(node)
             self._maps[node] = self._order.of(node)
+            self._places[node] = self._order_of_places.of(node)
         except ValueError as error:
             raise ValueError(f"{node.name}: {error}") from error
 
@@ -300,7 +305,7 @@ class Trace:
         return self._builder.merge(result, *(self._parts[o] for o in node.all_input_nodes if o not in operands))
 
     def _operand(self, node: Node) -> Operand:
-        return Operand(self._shape(node), self._parts[node], self._maps.get(node))
+        return Operand(self._shape(node), self._parts[node], self._maps.get(node), self._places.get(node))
 
     # Names
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from attrs import frozen
 from torch.fx import Node
@@ -16,6 +17,8 @@ from cpsat_pim.importers.channel_maps import (
     channels_along,
     common_map,
     kept_map,
+    own_axes,
+    places_along,
     product_channels,
     side_by_side,
     small,
@@ -34,7 +37,7 @@ _NORMALISING = (
 
 @frozen
 class Order:
-    """The parts and the maps of the nodes so far, their sizes, and `Layers.first_channels`.
+    """The parts and the maps of the nodes so far, their sizes, `Layers.first_channels` and `NetworkBuilder.recount`.
 
     A node with several results has a list of maps.
     """
@@ -43,6 +46,7 @@ class Order:
     maps: Mapping[Node, Any]
     shape: Callable[[Node], Shape]
     first_channels: Callable[[Parts, Sequence[Parts]], list[int] | None]
+    recount: Callable[[Parts, Map, Parts, Map], bool]
 
     def of(self, node: Node) -> Any:
         """Return the map of a node's result, or a list of those of its results."""
@@ -64,16 +68,19 @@ class Order:
         if isinstance(value, list | tuple):
             return self._moved(node, own) if node.target.is_view else [self._kept(kind, node, own, out)]
         if kind in CONVOLUTIONS and not arguments_of(node).get("transposed"):
-            return channels_along(out, 1)
+            return self._convolved(out)
         if kind in OPERANDS:
             return self._product(kind, node, out)
         if kind == "cat":
             return self._concatenated(node, out)
         if own is not None and kind in _RESHAPING:
             return own.reshape(out)
-        if own is not None and node.target.is_view:
+        if own is not None and (node.target.is_view or kind == "roll"):
             return self._moved(node, own)
         return self._kept(kind, node, own, out)
+
+    def _convolved(self, out: Shape) -> Map | None:
+        return channels_along(out, 1)
 
     def _kept(self, kind: str, node: Node, own: Map | None, out: Shape) -> Map | None:
         """Return the map of an operator that gives back as many channels as it reads, if it does."""
@@ -111,3 +118,41 @@ class Order:
         firsts = self.first_channels(self.parts[node], [self.parts[tensor] for tensor in data])
         maps = [self.maps.get(tensor) for tensor in data]
         return None if firsts is None else side_by_side(maps, firsts, given["dim"])
+
+
+class Places(Order):
+    """The same of positions: how operators reorder them. They are counted as layers make them, row by row."""
+
+    def _convolved(self, out: Shape) -> Map | None:
+        return places_along(out, [0, 2, 3]) if len(out) == 4 else None
+
+    def _product(self, kind: str, node: Node, out: Shape) -> Map | None:
+        left, right = (arguments_of(node)[name] for name in OPERANDS[kind])
+        if not self.parts[left]:
+            return None
+        if not self.parts[right]:
+            return places_along(out, range(len(out) - 1)) if len(self.shape(right)) == 2 else None
+        return places_along(out, [*own_axes(self.shape(left), self.shape(right)), -2])
+
+    def _kept(self, kind: str, node: Node, own: Map | None, out: Shape) -> Map | None:
+        """Return the map of an operator that gives back as many positions as it reads, if it does.
+
+        Of a sum of layers' outputs whose positions are counted differently, one layer's are counted as those of the
+        others from then on, if it can count them so.
+        """
+        if torch.Tag.pointwise not in node.target.tags:
+            return super()._kept(kind, node, own, out)
+        read = [other for other in node.all_input_nodes if self.parts[other] and self.shape(other) == out]
+        maps = [self.maps.get(other) for other in read]
+        if not maps or any(one is None for one in maps):
+            return None
+        for first, others in ((read[0], read[1:]), (read[-1], read[:-1])):
+            if all(self._counts_as(other, first) for other in others):
+                found: Map = self.maps[first]
+                return found
+        return None
+
+    def _counts_as(self, node: Node, first: Node) -> bool:
+        """Return whether a node's positions are counted as another one's, from now on at least."""
+        own, wanted = self.maps[node], self.maps[first]
+        return np.array_equal(own, wanted) or self.recount(self.parts[node], own, self.parts[first], wanted)

@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
-from cpsat_pim.importers.builder import Operand
+from cpsat_pim.importers.counted import Operand
 from cpsat_pim.importers.products import Shape, transposed
 
 #: The operators.

@@ -12,7 +12,7 @@ Image patches become tokens: a filter that tiles the network's input, and whose 
 planned as the product that it is. Constant tokens in front count as patches of zeros.
 
 Products of rows with weights compute each position by itself, so those whose samples, rows and columns are counted
-otherwise than those of what they read are planned as these are (`cpsat_pim.planner.positions`).
+otherwise than those of what they read are planned as these are (`cpsat_pim.workload.positions`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,8 +20,8 @@ from itertools import groupby
 
 from attrs import evolve
 
-from cpsat_pim.planner.positions import with_positions
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
+from cpsat_pim.workload.positions import with_positions
 
 
 def written_out(network: Network) -> Network:
@@ -162,4 +162,6 @@ def _is_patches(node: NetworkNode) -> bool:
 def _reads_rows(reader: NetworkNode, node: NetworkNode) -> bool:
     """Whether a layer reads the output of another one as one row of tokens."""
     layer, made = reader.workload, node.workload
+    if (view := (reader.views or {}).get(node.name)) and view.reorder:
+        return False
     return layer.R * layer.S * layer.Q == 1 and layer.P >= made.P * made.Q

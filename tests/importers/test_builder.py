@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from cpsat_pim.importers.builder import NetworkBuilder, Operand
+from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.channel_maps import taken
+from cpsat_pim.importers.counted import Operand
 from cpsat_pim.importers.origin import FED, Parts
 from cpsat_pim.importers.products import Unmappable
 

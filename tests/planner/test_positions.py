@@ -1,11 +1,11 @@
 """Products whose positions are counted otherwise than those of what they read."""
 
 from cpsat_pim.planner.graph import build_graph
-from cpsat_pim.planner.positions import with_positions
 from cpsat_pim.planner.repeats import written_out
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import InputSize, Pool
 from cpsat_pim.workload.network import Network, NetworkNode
+from cpsat_pim.workload.positions import with_positions
 
 
 def node(name, *after, **fields):

@@ -28,7 +28,7 @@ def with_positions(network: Network, keeps_rows: bool = True) -> Network:
     layers = []
     for node in network.layers:
         before = sizes.get(node.after[0]) if node.after else None
-        own = node if before is None else _counted_as(node, before, keeps_rows)
+        own = node if before is None else counted_as(node, before, keeps_rows)
         layers.append(own)
         layer = own.workload
         width, height = own.pool.size if own.pool else (layer.P, layer.Q)
@@ -36,8 +36,12 @@ def with_positions(network: Network, keeps_rows: bool = True) -> Network:
     return evolve(network, layers=layers)
 
 
-def _counted_as(node: NetworkNode, before: Positions, keeps_rows: bool) -> NetworkNode:
-    """Return a layer with its positions as they are counted before, or as one row if there are tokens in front."""
+def counted_as(node: NetworkNode, before: Positions, keeps_rows: bool) -> NetworkNode:
+    """Return a layer with its positions as they are counted before, or as one row if there are tokens in front; those
+    of what it reads in another order stay as they are.
+    """
+    if any(view.reorder for view in (node.views or {}).values()):
+        return node
     node = _with_samples(node, before[0])
     layer, (samples, rows, columns) = node.workload, before
     if node.input_pool is not None:

@@ -1,0 +1,151 @@
+"""Layers with the positions of what they make as a plan counts them, and how they state what they read in another order
+(docs/array.md, section 2: reordering, positions of products).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from attrs import evolve, field, frozen
+
+from cpsat_pim.base.validate import as_tuple
+from cpsat_pim.importers.channel_maps import Map
+from cpsat_pim.importers.layers import Layers
+from cpsat_pim.importers.origin import Parts, Source
+from cpsat_pim.importers.products import Shape, transposed
+from cpsat_pim.importers.reorders import Roles, Seen, reorder_of, seen
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import Range, View
+from cpsat_pim.workload.network import NetworkNode
+from cpsat_pim.workload.positions import Positions, counted_as
+
+#: By name how tensors are seen, and which of their channels are taken before.
+Stated = tuple[dict[str, View], tuple[Range, ...] | None]
+
+
+@frozen
+class Operand:
+    """A tensor as operand of a product. `order`: which channel each element is, `places`: which position, if it is
+    known.
+    """
+
+    shape: Shape = field(converter=as_tuple)
+    parts: Parts
+    order: Map | None = field(default=None, eq=False)
+    places: Map | None = field(default=None, eq=False)
+
+    def transposed(self) -> "Operand":
+        """Return the transposed matrix."""
+        maps = (one if one is None or one.ndim < 2 else one.swapaxes(-1, -2) for one in (self.order, self.places))
+        return Operand(transposed(self.shape), self.parts, *maps)
+
+    def reshaped(self, shape: Shape) -> "Operand":
+        """Return the tensor with other sizes."""
+        return Operand(
+            shape, self.parts, *(one if one is None else one.reshape(shape) for one in (self.order, self.places))
+        )
+
+
+class CountedLayers(Layers):
+    """Keeps of each layer how a plan counts its positions, and what it reads until somebody reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._planned: dict[str, NetworkNode] = {}
+        self._read: dict[str, tuple[Seen, Parts]] = {}
+
+    def _counted(self, name: str, parts: Parts, read: Seen | None) -> None:
+        """Note a layer that reads some parts."""
+        node = self._node(name)
+        if node is None or name in self._planned:
+            return
+        before = self._positions(parts)
+        self._planned[name] = node if before is None else counted_as(node, before, keeps_rows=False)
+        for other in node.after:
+            self._read.pop(other, None)
+        if read is not None:
+            self._read[name] = read, parts
+
+    def _positions(self, parts: Parts) -> Positions | None:
+        """Return samples, rows and columns of a tensor as a plan counts them; None if they are not known."""
+        source = self._end(parts[0]) if parts else None
+        planned = None if source is None else self._planned.get(source.layer)
+        if source is None or planned is None:
+            return None
+        layer = planned.workload
+        width, height = source.size or (layer.P, layer.Q)
+        return planned.samples, height, width
+
+    def _seen(self, operand: Operand, roles: Roles) -> Seen | None:
+        """Return what is read of an operand in these roles, channels and positions as a plan counts them."""
+        found = seen(operand.order, operand.places, roles) if operand.parts else None
+        if found is None:
+            return None
+        made, planned = (of.get(self._end(operand.parts[0]).layer) for of in (self._nodes, self._planned))
+        if made is None or planned is None or planned.sample_weights == made.sample_weights:
+            return found
+        per_sample = planned.blocks * planned.workload.K
+        size = planned.workload.P * planned.workload.Q
+        return Seen(found.channels % per_sample, found.places + found.channels // per_sample * size)
+
+    @property
+    def _nodes(self) -> Mapping[str, NetworkNode]:
+        return {node.name: node for node in self._layers}
+
+    def _stated(self, read: Seen, parts: Parts) -> Stated | None:
+        """Return how a layer sees the tensors of some parts, and the channels that it takes; None if it cannot tell."""
+        positions, made = self._positions(parts), [self._planned.get(self._end(part).layer) for part in parts]
+        if positions is None or None in made:
+            return None
+        count = sum(node.blocks * node.workload.K for node in made if node is not None)
+        found = reorder_of(read, positions, count)
+        if found is None:
+            return None
+        names = dict.fromkeys(self._end(part).layer for part in parts)
+        return dict.fromkeys(names, View(reorder=found[0])), found[1]
+
+    def recount(self, parts: Parts, places: Map, others: Parts, wanted: Map) -> bool:
+        """Count the positions of a product that nobody has read as those of a tensor that it is added to.
+
+        Args:
+            parts: of the product's result, so that it is a layer of its own.
+            places: the positions of the elements of its result.
+            others: of the tensor that it is added to.
+            wanted: the positions of the elements of that tensor, which has the same shape.
+        """
+        name, positions = parts[0][0].layer, self._positions(others)
+        if parts != ((Source(name),),) or name not in self._read or positions is None:
+            return False
+        node, (read, data) = self._nodes[name], self._read[name]
+        if not _is_product(node) or places.shape != wanted.shape or places.max() != wanted.max():
+            return False
+        order = np.full(int(wanted.max()) + 1, -1)
+        order[wanted.reshape(-1)] = places.reshape(-1)
+        if not np.array_equal(np.sort(order), np.arange(len(order))):
+            return False
+        moved = read.moved(order, positions)
+        stated = ({}, node.channels) if moved.is_plain else self._stated(moved, data)
+        if stated is None:
+            return False
+        self._replace(node, _counted_in(node.workload, positions), stated)
+        del self._planned[name]
+        self._counted(name, data, moved)
+        return True
+
+    def _replace(self, node: NetworkNode, shape: ConvWorkload, stated: Stated) -> None:
+        """Replace a layer by one with another shape that sees what it reads in another way."""
+        other: dict[str, Any] = {"views": stated[0] or None, "channels": stated[1], "workload": shape}
+        if stated[0]:
+            other["input_pool"] = None
+        self._layers[self._layers.index(node)] = evolve(node, **other)
+
+
+def _is_product(node: NetworkNode) -> bool:
+    """Whether a layer computes each position of its input by itself, once."""
+    layer = node.workload
+    return node.weights and node.count == 1 and layer.R * layer.S == 1 and tuple(layer.stride) == (1, 1)
+
+
+def _counted_in(layer: ConvWorkload, positions: Positions) -> ConvWorkload:
+    samples, rows, columns = positions
+    return evolve(layer, N=samples, Q=rows, P=columns)

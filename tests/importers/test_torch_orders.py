@@ -1,0 +1,64 @@
+"""Imported networks that count elements along other axes, evaluated on integers, against what PyTorch computes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cpsat_pim.importers import import_network
+from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.partition import Home, Partition
+from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan
+from cpsat_pim.planner.repeats import written_out
+from cpsat_pim.planner.simulation import to_records
+from tests.planner.made_up import NODE
+from tests.tracesim.array.reference import evaluate
+
+torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
+
+MODELS = "torch_orders"
+
+
+@pytest.fixture(autouse=True)
+def in_this_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models are looked for in the working directory."""
+    monkeypatch.chdir(Path(__file__).parent)
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+
+
+def on_one_node(network):
+    """The records of a plan on one node: the layers are all that is evaluated."""
+    graph, array = build_graph(network), NodeArray(rows=1, cols=1, node=NODE)
+    layers = {
+        task.name: LayerPlan(partition=Partition(region=array.whole), node_cycles=1, node_energy_fj=1)
+        for task in graph.tasks
+    }
+    segments = tuple((RegionPlan(region=array.whole, layers=(task.name,)),) for task in graph.tasks)
+    homes = dict.fromkeys(graph.stacks, Home(region=array.whole))
+    return to_records(network, graph, Plan(network="n", array=array, segments=segments, layers=layers, homes=homes))
+
+
+def weights_of(module, network):
+    """int64[1, G, K, C, S, R] by layer: a parameter of its name, if it has one."""
+    found, named = {}, dict(module.named_parameters())
+    for number, node in enumerate(network.layers):
+        if node.weights:
+            layer, values = node.workload, named[f"{node.name}.weight"].detach().numpy().astype(np.int64)
+            found[number] = values.reshape(1, layer.G, layer.K, layer.C, layer.S, layer.R)
+    return found
+
+
+@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid"])
+def test_imported_orders_compute_what_the_model_does(name):
+    """Windows that are rolled, merged patches, shuffled pixels: the last output, in whatever order it lies."""
+    models = __import__(MODELS)
+    module, inputs = getattr(models, name)()
+    network = written_out(import_network(f"{MODELS}:{name}", {}).network)
+    tensors = evaluate(on_one_node(network), inputs[0].numpy().astype(np.int64), weights_of(module, network))
+    expected = module(*inputs).detach().numpy()
+    made = tensors[len(network.layers)]
+    if made.shape != expected.shape:
+        made = np.moveaxis(made, 1, 3)
+    np.testing.assert_array_equal(made.reshape(expected.shape), expected)
+    assert any(view.reorder for node in network.layers for view in (node.views or {}).values())

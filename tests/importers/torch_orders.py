@@ -1,0 +1,113 @@
+"""Modules that count elements along other axes: windows, merged patches, shuffled pixels. No biases, no activations."""
+
+import torch
+from torch import nn
+
+SIDE, WINDOW, HEADS, CHANNELS = 4, 2, 2, 4
+
+
+class Windows(nn.Module):
+    """Attention without a softmax in windows that are rolled or not, added to what it reads."""
+
+    def __init__(self, roll: int) -> None:
+        super().__init__()
+        self.roll = roll
+        self.qkv = nn.Linear(CHANNELS, 3 * CHANNELS, bias=False)
+        self.proj = nn.Linear(CHANNELS, CHANNELS, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, rows, columns, channels]."""
+        n, side = x.shape[0], SIDE // WINDOW
+        shifted = torch.roll(x, (-self.roll, -self.roll), (1, 2)) if self.roll else x
+        cut = shifted.reshape(n, side, WINDOW, side, WINDOW, CHANNELS).permute(0, 1, 3, 2, 4, 5)
+        windows = cut.reshape(n * side * side, WINDOW * WINDOW, CHANNELS)
+        heads = self.qkv(windows).reshape(-1, WINDOW * WINDOW, 3, HEADS, CHANNELS // HEADS)
+        q, k, v = heads.permute(2, 0, 3, 1, 4)
+        context = ((q @ k.transpose(-2, -1)) @ v).transpose(1, 2).reshape(windows.shape)
+        made = self.proj(context).reshape(n, side, side, WINDOW, WINDOW, CHANNELS)
+        whole = made.permute(0, 1, 3, 2, 4, 5).reshape(x.shape)
+        return x + (torch.roll(whole, (self.roll, self.roll), (1, 2)) if self.roll else whole)
+
+
+class Merging(nn.Module):
+    """Four pixels of a square become channels of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reduction = nn.Linear(4 * CHANNELS, 3, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, rows, columns, channels]."""
+        corners = [x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]]
+        return self.reduction(torch.cat(corners, -1))
+
+
+class Windowed(nn.Module):
+    """A convolution, two blocks of windows, the second one rolled, and merged patches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.blocks = nn.Sequential(Windows(0), Windows(1))
+        self.merging = Merging()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        return self.merging(self.blocks(self.patches(x).permute(0, 2, 3, 1)))
+
+
+class Shuffled(nn.Module):
+    """Pixels become channels, and channels pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, 3, 1, bias=False)
+        self.down = nn.Conv2d(12, 8, 3, padding=1, bias=False)
+        self.up = nn.Conv2d(2, 3, 3, padding=1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        small = self.down(nn.functional.pixel_unshuffle(self.first(x), 2))
+        return self.up(nn.functional.pixel_shuffle(small, 2))
+
+
+class Grid(nn.Module):
+    """Attention among pixels that lie half of the side apart, by PyTorch's own operator for each head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, 3 * CHANNELS, 1, bias=False)
+        self.last = nn.Conv2d(CHANNELS, 3, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        step, depth = SIDE // WINDOW, CHANNELS // HEADS
+        cut = self.first(x).reshape(-1, 3, HEADS, depth, WINDOW, step, WINDOW, step)
+        q, k, v = cut.permute(1, 0, 5, 7, 2, 4, 6, 3).reshape(3, -1, HEADS, WINDOW * WINDOW, depth)
+        context = (q @ k.transpose(-2, -1)) @ v
+        whole = context.reshape(-1, step, step, HEADS, WINDOW, WINDOW, depth).permute(0, 3, 6, 4, 1, 5, 2)
+        return self.last(whole.reshape(-1, CHANNELS, SIDE, SIDE))
+
+
+def _model(module: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """The module with small integers as weights, and an input of such."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.copy_(torch.randint(-1, 2, weight.shape))
+    return module.eval().double(), (torch.randint(-1, 2, (1, 2, SIDE, SIDE)).double(),)
+
+
+def windowed():
+    """Windows and merged patches."""
+    return _model(Windowed())
+
+
+def shuffled():
+    """Pixel shuffle both ways."""
+    return _model(Shuffled())
+
+
+def grid():
+    """Attention on a grid."""
+    return _model(Grid())
