@@ -83,7 +83,7 @@ def make_plan(arguments: argparse.Namespace) -> int:
     if arguments.pareto:
         return make_front(arguments, graph, array)
     solved = read_input(lambda: search(arguments, graph, array))
-    plan, cost, document, text = solved.plan, solved.cost, plan_document(solved), format_plan(solved, graph)
+    plan, cost, document, text = solved.plan, solved.cost, plan_document(solved, graph), format_plan(solved, graph)
     if plan is None or cost is None:
         _write(arguments, text, document, None)
         note(solved.reason or "no plan was found in time")
@@ -129,7 +129,7 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     """Compute the cost of a given plan, without a search."""
     from cpsat_pim.planner.evaluate import evaluate_plan
     from cpsat_pim.report.plan_view import CostedPlan
-    from cpsat_pim.report.plans import format_cost
+    from cpsat_pim.report.plans import format_cost, performance_data
 
     space, objective = read_input(lambda: given_space(arguments, array, graph)), given_sum(arguments)
     plan = read_replay(arguments, graph, array, space, objective, node_costs(arguments, array, objective))
@@ -141,7 +141,7 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
         held = f"takes {cost.peak_bytes} bytes of its fullest node"
         raise InputError(f"{arguments.replay}: {held}, which has {plan.array.capacity_bytes}")
     simulated, code = _simulate(arguments, network, graph, plan, cost)
-    document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
+    document = {**plan.to_dict(), "predicted": cost.to_dict(), **performance_data(graph, plan, cost), **simulated}
     _write(
         arguments,
         format_cost(plan, cost, graph),
@@ -175,7 +175,7 @@ def _make_baseline(arguments: argparse.Namespace, network: "Network", graph: "Gr
     costs = node_costs(arguments, array, node_objective(objective, array.nodes))
     found = read_input(lambda: solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs))
     simulated, code = _simulate(arguments, network, graph, found.plan, found.cost)
-    document = baseline_document(found) | simulated
+    document = baseline_document(found, graph) | simulated
     costed = CostedPlan(network=network, graph=graph, plan=found.plan, cost=found.cost, document=document)
     _write(arguments, format_baseline(found, graph), document, costed)
     return code

@@ -176,7 +176,7 @@ def make_front(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray"
 
     given_sum(arguments)
     front = read_input(lambda: solve_front(_request(arguments, graph, array), arguments.pareto))
-    document = {"front": [plan_document(solved) for solved in front]}
+    document = {"front": [plan_document(solved, graph) for solved in front]}
     write_files(
         ("standard output", lambda _: print_text(format_front(front))),
         (arguments.json, lambda path: write_json(document, path)),

@@ -5,6 +5,7 @@ from typing import Any
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import LAYOUT_ORDERS, Level, Tensor
 from cpsat_pim.base.units import FJ_PER_NJ
+from cpsat_pim.evaluate.performance import Performance
 from cpsat_pim.mapper.result import Status
 from cpsat_pim.mapping import Mapping
 
@@ -71,6 +72,25 @@ def format_tops(tops: float) -> str:
 def format_efficiency(tops_per_w: float | None) -> str:
     """Format 10^12 operations per joule."""
     return EMPTY if tops_per_w is None else f"{tops_per_w:.4g} TOPS/W"
+
+
+def format_performance(performance: Performance, runs: float | None = None) -> str:
+    """State time, throughput, power and efficiency in one line, and how often a second the work runs, if it is whole.
+
+    Args:
+        performance: of the work.
+        runs: runs a second.
+    """
+    static = performance.static_power_w
+    included = f"with {format_si(static, 'W')} of static power" if static else "without static power"
+    figures = [
+        format_si(performance.seconds, "s"),
+        *([f"{float(f'{runs:.4g}'):,.12g} runs/s"] if runs is not None else []),
+        format_tops(performance.tops),
+        f"{format_si(performance.power_w, 'W')} {included}",
+        format_efficiency(performance.tops_per_w),
+    ]
+    return f"{', '.join(figures)}; a MAC is two operations"
 
 
 def format_machine(arch: PIMArchitecture) -> str:

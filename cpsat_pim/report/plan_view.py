@@ -39,6 +39,7 @@ def build_plan_view(costed: CostedPlan) -> dict[str, Any]:
         "array": array.to_dict() | {"clock": array.node.clock},
         "solved": {key: document[key] for key in _SOLVED} if "status" in document else None,
         "totals": _totals(cost),
+        "performance": document.get("performance"),
         "simulated": document.get("simulated"),
         "segments": [_segment(plan, cost, number) for number in range(len(plan.segments))],
         "steps": [_step(costed, number, step) for number, step in enumerate(cost.steps)],

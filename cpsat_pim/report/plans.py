@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cpsat_pim.base.units import FJ_PER_NJ
+from cpsat_pim.evaluate.performance import Performance
 from cpsat_pim.mapper.result import Status
 from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.baselines.run import BaselinePlan
@@ -12,7 +13,7 @@ from cpsat_pim.planner.partition import Digits
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.solved import SolvedPlan
 from cpsat_pim.planner.tensors import Graph
-from cpsat_pim.report.format import format_energy, format_si
+from cpsat_pim.report.format import format_energy, format_performance, format_si
 
 _PHASES = ("node", "pull", "reduce", "push")
 _SPLITS = ("rows", "columns", "layouts")
@@ -21,7 +22,7 @@ _HEADINGS = ("step", "region", *_SPLITS, "segment", "WR", *_PHASES, "cycles", "s
 _TEXTS = 5
 
 
-def plan_document(solved: SolvedPlan) -> dict[str, Any]:
+def plan_document(solved: SolvedPlan, graph: Graph) -> dict[str, Any]:
     """Convert a solved plan to plain data: status, bound, the declared space, the plan (as `--replay` reads it) and its
     cost.
     """
@@ -38,6 +39,7 @@ def plan_document(solved: SolvedPlan) -> dict[str, Any]:
         "statistics": solved.statistics,
         **(solved.plan.to_dict() if solved.plan else {}),
         "predicted": solved.cost.to_dict() if solved.cost else None,
+        **(performance_data(graph, solved.plan, solved.cost) if solved.plan and solved.cost else {}),
     }
 
 
@@ -55,7 +57,7 @@ def format_cost(plan: Plan, cost: PlanCost, graph: Graph) -> str:
     return "\n".join(_body(graph, plan, cost))
 
 
-def baseline_document(found: BaselinePlan) -> dict[str, Any]:
+def baseline_document(found: BaselinePlan, graph: Graph) -> dict[str, Any]:
     """Convert a baseline's plan to plain data, with the keys of a solved plan; it has no bound."""
     return {
         "status": Status.FEASIBLE.value,
@@ -69,6 +71,7 @@ def baseline_document(found: BaselinePlan) -> dict[str, Any]:
         "statistics": found.statistics,
         **found.plan.to_dict(),
         "predicted": found.cost.to_dict(),
+        **performance_data(graph, found.plan, found.cost),
     }
 
 
@@ -196,12 +199,33 @@ def ideal_cycles(graph: Graph, plan: Plan) -> int:
     return -(-macs // (plan.array.nodes * plan.array.node.pe_array.macs_per_cycle))
 
 
-def _times(cost: PlanCost, clock: float | None) -> str:
-    """Return milliseconds and watts, if the clock is known."""
-    if not clock or not cost.latency_cycles:
-        return ""
-    seconds = cost.latency_cycles / clock
-    return f" = {1000 * seconds:.3f} ms at {format_si(cost.energy_fj * 1e-15 / seconds, 'W')}"
+def _performance(graph: Graph, plan: Plan, cost: PlanCost) -> Performance | None:
+    """Return the performance of all nodes together, each with its static power; None without a clock or work."""
+    node = plan.array.node
+    if not node.clock or not cost.latency_cycles:
+        return None
+    return Performance(
+        clock=node.clock,
+        latency_cycles=cost.latency_cycles,
+        energy_fj=cost.energy_fj,
+        macs=sum(task.workload.macs for task in graph.tasks),
+        static_power_w=float(plan.array.nodes * (node.static_power or 0)),
+    )
+
+
+def performance_data(graph: Graph, plan: Plan, cost: PlanCost) -> dict[str, Any]:
+    """Return the performance as plain data; nothing without a clock."""
+    performance = _performance(graph, plan, cost)
+    return {"performance": performance.to_dict()} if performance else {}
+
+
+def _performance_text(graph: Graph, plan: Plan, cost: PlanCost) -> list[str]:
+    """State the performance; a run is an inference of the whole batch."""
+    performance = _performance(graph, plan, cost)
+    if performance is None:
+        return []
+    clock = format_si(performance.clock, "Hz")
+    return [f"at {clock}: {format_performance(performance, performance.runs_per_second)}"]
 
 
 def _totals(graph: Graph, plan: Plan, cost: PlanCost) -> list[str]:
@@ -214,10 +238,11 @@ def _totals(graph: Graph, plan: Plan, cost: PlanCost) -> list[str]:
     energies = ", ".join(f"{part} {format_energy(totals[f'{part}_energy_fj'])}" for part in parts)
     full = 100 * cost.peak_bytes / array.capacity_bytes
     return [
-        f"latency {cost.latency_cycles} cycles{_times(cost, array.node.clock)}: node programs {node_cycles}, network "
+        f"latency {cost.latency_cycles} cycles: node programs {node_cycles}, network "
         f"{by_network}, DRAM of exchanges {by_dram} (network times are estimates)",
         f"{cost.latency_cycles / max(1, ideal):.2f} times the ideal, {ideal} cycles: all multiplications over all PEs",
         f"energy {format_energy(cost.energy_fj)}: {energies}",
+        *_performance_text(graph, plan, cost),
         f"fullest node {cost.peak_bytes} bytes of {array.capacity_bytes} ({full:.1f} %)",
     ]
 

@@ -26,6 +26,7 @@ from cpsat_pim.report.format import (
     format_gap,
     format_layouts,
     format_machine,
+    format_performance,
     format_si,
     format_tops,
     visible,
@@ -276,19 +277,10 @@ def _second_text(layers: Sequence[NetworkLayer]) -> str:
 
 def _performance_text(network: SolvedNetwork, performance: Performance) -> str:
     """State the performance of all layers with a mapping, one after the other on one node."""
-    clock = format_si(network.arch.clock or 0, "Hz")
-    nodes, static = network.arch.nodes, network.arch.static_power
+    clock, nodes = format_si(network.arch.clock or 0, "Hz"), network.arch.nodes
     where = f"one of {nodes:,} nodes" if nodes > 1 else "the machine"
-    included = f"with {format_si(static, 'W')} of static power" if static else "without static power"
-    runs = float(f"{performance.runs_per_second:.4g}")
-    figures = [
-        _seconds(performance),
-        *([f"{runs:,.12g} runs/s"] if network.mapped == network.layers else []),
-        _throughput(performance),
-        f"{_power(performance)} {included}",
-        _efficiency(performance),
-    ]
-    return f"At {clock} on {where}: {', '.join(figures)}; a MAC is two operations."
+    runs = performance.runs_per_second if network.mapped == network.layers else None
+    return f"At {clock} on {where}: {format_performance(performance, runs)}."
 
 
 def _price(shared: SharedChoice) -> str:

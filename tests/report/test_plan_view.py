@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.planner.array import NodeArray
@@ -14,7 +15,7 @@ from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan
 from cpsat_pim.report.html import render_plan
 from cpsat_pim.report.plan_view import CostedPlan, build_plan_view
-from cpsat_pim.report.plans import format_cost
+from cpsat_pim.report.plans import format_cost, performance_data
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 
@@ -132,3 +133,25 @@ def test_spans_are_the_phases_in_time(view: dict[str, Any]) -> None:
     assert [(step, name) for step, name, _, _ in spans] == [(0, "compute"), (1, "pull"), (1, "compute")]
     assert spans[0][2:] == [0, 10]
     assert spans[-1][3] == view["totals"]["latency_cycles"]
+
+
+def test_performance_of_a_plan_is_that_of_all_nodes() -> None:
+    """Layer a has 4 x 8 x 4 MACs, b 4 x 4 x 2: 320 operations. At 1 MHz a cycle is 1 us; each of 2 nodes draws 1 mW."""
+    timed = costed()
+    node = evolve(ARRAY.node, clock=1_000_000, static_power=0.001)
+    plan, cost = evolve(timed.plan, array=evolve(ARRAY, node=node)), timed.cost
+    seconds, joules = cost.latency_cycles * 1e-6, cost.energy_fj * 1e-15
+    text, figures = format_cost(plan, cost, timed.graph), performance_data(timed.graph, plan, cost)["performance"]
+    assert figures["latency_s"] == pytest.approx(seconds)
+    assert figures["static_energy_j"] == pytest.approx(0.002 * seconds)
+    assert figures["tops"] == pytest.approx(320e-12 / seconds)
+    assert figures["tops_per_w"] == pytest.approx(320e-12 / (joules + 0.002 * seconds))
+    assert "at 1.000 MHz: " in text
+    assert "with 2.000 mW of static power" in text
+
+
+def test_plan_without_a_clock_has_no_performance() -> None:
+    """Cycles are all that is known."""
+    given = costed()
+    assert performance_data(given.graph, given.plan, given.cost) == {}
+    assert "runs/s" not in format_cost(given.plan, given.cost, given.graph)

@@ -59,14 +59,16 @@ function notes() {
 }
 
 function cards() {
-  const { totals, solved, simulated, array } = plan;
+  const { totals, performance, solved, simulated, array } = plan;
   const compute = sum(plan.steps.map(step => step.parts.compute)), all = sum(plan.steps.map(step => step.cycles));
   const card = (name, value, text) => make("div", { class: "card" }, make("span", {}, name), make("b", {}, value), make("span", {}, text));
-  const time = array.clock ? `cycles, ${Number((1000 * totals.latency_cycles / array.clock).toPrecision(4))} ms` : "cycles";
+  const time = performance ? `cycles, ${duration(performance.latency_s)}` : "cycles";
   const proof_ = solved && [solved.status.toLowerCase(), solved.gap === null ? "no gap known" : solved.gap ? `gap ${proof(solved.gap)}` : "no plan of the space costs less"];
   return make("div", { class: "cards" },
     card("Latency", compact(totals.latency_cycles), time),
     card("Energy", energy(totals.energy_fj), `${percent(totals.node_energy_fj / totals.energy_fj)} in node programs`),
+    performance && card("Throughput", rate(1e12 * performance.tops), `${prefixed(performance.runs_per_second, [[1e6, "M"], [1e3, "k"], [1, ""]])} runs/s`),
+    performance && card("Power", power(performance.power_w), `${prefixed(performance.tops_per_w ?? 0, [[1, "TOPS/W"]])}, ${performance.static_energy_j ? "with" : "without"} static power`),
     card("Node programs", percent(compute / (all || 1)), "of the cycles of all steps"),
     card("Over the network", bytes(totals.message_bytes), `${compact(totals.flit_hops)} flit-hops`),
     card("Fullest node", bytes(totals.peak_bytes), `${percent(totals.peak_bytes / array.capacity_bytes)} of ${bytes(array.capacity_bytes)}`),
