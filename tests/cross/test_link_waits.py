@@ -89,3 +89,32 @@ def test_waits_for_a_bank_whose_scans_take_as_long_as_the_array() -> None:
     cost, walk = exact_cost(nest, machine), exact_latency(nest, machine)
     assert cost.latency_cycles <= walk <= cost.latency_cycles * 1.05
     assert walk > 1.25 * max(cost.dram_cycles, cost.compute_cycles)
+
+
+def test_one_write_out_less_than_there_are_output_tiles_waits_for_a_link() -> None:
+    """A quarter of ResNet-50's layer4.0.downsample in inputs and outputs: four output tiles, each of two tiles of inputs
+    and of weights. The last write-out of the four is the end.
+
+    A tile of inputs, 13 x 13 x 128 elements of 2 bytes, fills 169 columns of 256 bytes, one of weights, 128 x 128, 128,
+    and one of outputs, 49 x 128 of 4 bytes, 98. A column takes 2 cycles and a miss 6 - 2 + 2 + 6 = 12. So the 784 steps
+    on a tile hide 784 - (338 + 12) - (256 + 12) = 166 cycles of each of three write-outs. All four open 7 rows, and the
+    last one takes 220 cycles: 2 * 392 + 12 * 7 - 220 - 3 * 166 = 150.
+    """
+    arch = read_arch("stacked-3d-4x4")
+    layer = ConvWorkload(
+        P=7, Q=7, C=256, K=512, stride=(2, 2), input_bytes=2, weight_bytes=2, output_bytes=4, psum_bytes=4
+    )
+    ones = (1,) * 8
+    mapping = Mapping(
+        temporal=[(1, 1, 1, 1, 4, 4, 1, 1), (1, 1, 7, 7, 1, 1, 1, 1), ones, (1, 1, 1, 1, 2, 4, 1, 1)],
+        spatial=[(1, 1, 1, 1, 1, 32, 1, 1), (1, 1, 1, 1, 32, 1, 1, 1), ones],
+        order=[(Dim.C, Dim.K), (Dim.P, Dim.Q), (), (Dim.K, Dim.C)],
+        stored=[(False,) * 3, (True,) * 3, (False,) * 3],
+        layout=(1, 0, 0),
+        banks=BANKS["IWO"],
+    )
+    nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
+    cost = exact_cost(nest, machine)
+    assert link_wait(nest, machine, tuple(Tensor), cost.streams) == 150
+    start, end = sum(stream.first_cycles for stream in cost.streams[:2]), cost.streams[Tensor.O].last_cycles
+    assert cost.latency_terms["dram_bus"] == start + 6272 + 150 + end <= exact_latency(nest, machine)
