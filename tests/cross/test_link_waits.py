@@ -92,7 +92,7 @@ def test_waits_for_a_bank_whose_scans_take_as_long_as_the_array() -> None:
 
 
 def test_one_write_out_less_than_there_are_output_tiles_waits_for_a_link() -> None:
-    """A quarter of ResNet-50's layer4.0.downsample in inputs and outputs: four output tiles, each of two tiles of inputs
+    """A part of ResNet-50's layer4.0.downsample: four output tiles, each of two tiles of inputs
     and of weights. The last write-out of the four is the end.
 
     A tile of inputs, 13 x 13 x 128 elements of 2 bytes, fills 169 columns of 256 bytes, one of weights, 128 x 128, 128,
