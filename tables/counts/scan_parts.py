@@ -146,6 +146,48 @@ def _within(place: int, steps: int, inside: int) -> int:
     return (inside - 1 - place) // steps + 1 if place + steps < inside else 1
 
 
+class _Taken(NamedTuple):
+    """What one scan takes: the columns of what is measured, up to LAST_ROW, as numbers that stay in registers."""
+
+    rows: int
+    touched: int
+    extra: int
+    initial: int
+    final: int
+    first: int
+    last: int
+    last_row: int
+
+
+@njit
+def _read(measured: Ints, i: int) -> _Taken:
+    """Return what is measured from address i."""
+    at = measured[i]
+    return _Taken(at[ROWS], at[TOUCHED], at[EXTRA], at[INITIAL], at[FINAL], at[FIRST], at[LAST], at[LAST_ROW])
+
+
+@njit
+def _write(taken: _Taken, measured: Ints, i: int) -> None:
+    """Write what is taken from address i."""
+    at = measured[i]
+    at[ROWS], at[TOUCHED], at[EXTRA], at[INITIAL] = taken.rows, taken.touched, taken.extra, taken.initial
+    at[FINAL], at[FIRST], at[LAST], at[LAST_ROW] = taken.final, taken.first, taken.last, taken.last_row
+
+
+@njit
+def _joined(one: _Taken, other: _Taken, shift: int, longer: Ints) -> _Taken:
+    """Return what a part takes and another one, `shift` rows further on, behind its end."""
+    rows, touched, extra = one.rows + other.rows, one.touched + other.touched, one.extra + other.extra
+    initial, final = one.initial, other.final
+    if one.last_row == shift:
+        shared = int(one.last == other.first)
+        run = one.final + other.initial - shared
+        extra += longer[run] - longer[one.final] - longer[other.initial]
+        rows, touched = rows - 1, touched - shared
+        initial, final = run if one.rows == 1 else initial, run if other.rows == 1 else final
+    return _Taken(rows, touched, extra, initial, final, one.first, other.last, other.last_row + shift)
+
+
 @njit
 def repeat_some(one: Ints, columns: Ints, repeat: Repeat, sums: Ints, places: Ints, row: Row, dram: Dram,
                 longer: Ints, out: Ints) -> None:  # fmt: skip
@@ -155,44 +197,42 @@ def repeat_some(one: Ints, columns: Ints, repeat: Repeat, sums: Ints, places: In
     from `sums_along`.
     """
     times, steps, piece = repeat.times, repeat.stride // row.unit, np.zeros((1, one.shape[1]), np.int64)
+    _use_first_bank(piece, 0, dram.banks)
     for i in places:
-        place, number, done = i, 0, 0
+        place, number, done, taken = i, 0, 0, _Taken(0, 0, 0, 0, 0, 0, 0, 0)
         while done < times:
-            more = min(times - done, _within(place, steps, repeat.inside))
-            if place < repeat.inside:
-                touched = columns[class_of(place, row)]
-                if more > 1:
-                    touched = repeated_columns(place, more, repeat, sums, row)
-                reach = repeat.reach + (more - 1) * repeat.stride
-                _measure_row(touched, place * row.unit, reach, row, dram, longer, piece[0])
-                _begin_or_join(out, i, done, piece, 0, number, dram, longer)
+            more, is_inside = min(times - done, _within(place, steps, repeat.inside)), place < repeat.inside
+            if is_inside:
+                touched = (
+                    repeated_columns(place, more, repeat, sums, row) if more > 1 else columns[class_of(place, row)]
+                )
+                part = _in_row(touched, place * row.unit, repeat.reach + (more - 1) * repeat.stride, row, longer)
             else:
-                _begin_or_join(out, i, done, one, place, number, dram, longer)
+                part = _read(one, place)
+            if dram.banks > 1:
+                banks, j = (piece, 0) if is_inside else (one, place)
+                _begin_or_join_banks(out, i, done, banks, j, number, dram.banks, taken.last_row == number)
+            taken = _joined(taken, part, number, longer) if done else part
             done, (passed, place) = done + more, located(place + more * steps, row)
             number += passed
+        _write(taken, out, i)
 
 
 @njit
-def _begin_or_join(found: Ints, i: int, done: int, other: Ints, j: int, row: int, dram: Dram, longer: Ints) -> None:
-    """Join a part from address j to what is measured from address i, or begin with it if nothing is done."""
-    if done:
-        _join(found, i, other, j, row, dram, longer)
-    else:
-        for column in range(found.shape[1]):
-            found[i, column] = other[j, column]
+def _in_row(touched: int, base: int, reach: int, row: Row, longer: Ints) -> _Taken:
+    """Return what a part takes that lies in one row, `base` bytes behind the begin of it."""
+    first, last = column_of(base, row), column_of(base + reach, row)
+    return _Taken(1, touched, longer[touched], touched, touched, first, last, 0)
 
 
 @njit
-def _measure_row(touched: int, base: int, reach: int, row: Row, dram: Dram, longer: Ints, out: Ints) -> None:
-    """Write to `out` int[columns] what a part takes that lies in one row, `base` bytes behind the begin of it."""
-    out[ROWS], out[TOUCHED], out[INITIAL], out[FINAL], out[EXTRA] = 1, touched, touched, touched, longer[touched]
-    out[FIRST], out[LAST], out[LAST_ROW] = column_of(base, row), column_of(base + reach, row), 0
-    if dram.banks > 1:
-        out[BANKS], out[SHARED], out[CROSSES] = 0, 0, 0
-        for bank in range(dram.banks):
-            is_used = bank == 0
-            out[PER_BANK + bank] = out[PER_BANK + dram.banks + bank] = 0 if is_used else -1
-            out[PER_BANK + 2 * dram.banks + bank] = is_used
+def _use_first_bank(out: Ints, i: int, banks: int) -> None:
+    """Write to the columns of banks what a part takes from address i that lies in the first row."""
+    if banks > 1:
+        out[i, BANKS], out[i, SHARED], out[i, CROSSES] = 0, 0, 0
+        for bank in range(banks):
+            out[i, PER_BANK + bank] = out[i, PER_BANK + banks + bank] = 0 if bank == 0 else -1
+            out[i, PER_BANK + 2 * banks + bank] = bank == 0
 
 
 @njit
@@ -202,7 +242,8 @@ def fill_inside(columns: Ints, count: int, reach: int, row: Row, dram: Dram, lon
     `columns` int[classes]: its column accesses. `reach`: bytes from its first one to its last.
     """
     for i in range(count):
-        _measure_row(columns[class_of(i, row)], i * row.unit, reach, row, dram, longer, out[i])
+        _write(_in_row(columns[class_of(i, row)], i * row.unit, reach, row, longer), out, i)
+        _use_first_bank(out, i, dram.banks)
 
 
 @njit
@@ -276,27 +317,22 @@ def _join(found: Ints, i: int, other: Ints, j: int, shift: int, dram: Dram, long
     """Add to what a part takes from address i what another one takes from address j, `shift` rows further on, behind
     its end. Modifies `found`.
     """
-    rows, final, is_met = found[i, ROWS], found[i, FINAL], found[i, LAST_ROW] == shift
-    new_rows, new_final, new_initial, extra = rows + other[j, ROWS], other[j, FINAL], other[j, INITIAL], other[j, EXTRA]
-    if is_met:
-        shared = int(found[i, LAST] == other[j, FIRST])
-        run = final + new_initial - shared
-        extra += longer[run] - longer[final] - longer[new_initial]
-        found[i, TOUCHED] -= shared
-        if rows == 1:
-            found[i, INITIAL] = run
-        if other[j, ROWS] == 1:
-            new_final = run
-        new_rows -= 1
-    found[i, ROWS], found[i, FINAL] = new_rows, new_final
-    found[i, TOUCHED] += other[j, TOUCHED]
-    found[i, EXTRA] += extra
-    found[i, LAST] = other[j, LAST]
-    found[i, LAST_ROW] = other[j, LAST_ROW] + shift
+    taken = _read(found, i)
     if dram.banks > 1:
-        _join_banks(found, i, other, j, shift, dram.banks)
-        if is_met:
-            found[i, PER_BANK + 2 * dram.banks + shift % dram.banks] -= 1
+        _begin_or_join_banks(found, i, 1, other, j, shift, dram.banks, taken.last_row == shift)
+    _write(_joined(taken, _read(other, j), shift, longer), found, i)
+
+
+@njit
+def _begin_or_join_banks(found: Ints, i: int, done: int, other: Ints, j: int, shift: int, banks: int,
+                         is_met: bool) -> None:  # fmt: skip
+    """Add another part's rows of each bank, the first one in the last row if `is_met`; or begin with them."""
+    if done:
+        _join_banks(found, i, other, j, shift, banks)
+        found[i, PER_BANK + 2 * banks + shift % banks] -= is_met
+    else:
+        for column in range(BANKS, found.shape[1]):
+            found[i, column] = other[j, column]
 
 
 @njit
