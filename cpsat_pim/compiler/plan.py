@@ -71,6 +71,11 @@ class Plan:
         """OPTIMAL: the bound is reached."""
         return "OPTIMAL" if self.bound == self.objective else "FEASIBLE"
 
+    @property
+    def power_w(self) -> float | None:
+        """Mean power of the energy that is known over the time, W."""
+        return None if self.energy_fj is None or not self.time_ps else self.energy_fj / self.time_ps / 1e3
+
     def as_data(self) -> dict[str, Any]:
         """The plan as JSON takes it."""
         return {
@@ -95,6 +100,7 @@ class Plan:
             },
             "time_ps": self.time_ps,
             "energy_fj": self.energy_fj,
+            "power_w": self.power_w,
             "commands": dict(self.commands),
             "mapping": {name: mapping_data(mapping) for name, mapping in self.mappings.items()},
             "simulated": {"ticks": self.simulated, "ticks_with_refresh": self.refreshed},
@@ -150,6 +156,7 @@ def format_plan(plan: Plan) -> str:
         f"{plan.goal:13} {_amount(plan)} ({_proof(plan)})",
         *([] if plan.goal == "time" else [f"time          {microseconds:.3f} us"]),
         *([] if plan.energy_fj is None or plan.goal == "energy" else [f"energy        {plan.energy_fj / 1e9:.3f} uJ"]),
+        *([] if plan.power_w is None else [f"power         {plan.power_w:.4g} W, mean of this energy over the time"]),
         f"device        {plan.ticks:,} ticks of {plan.tick_ps} ps: {_ticks_by_part(plan)}",
         *([f"host          {plan.host_ps / 1e6:.3f} us to read the results"] if plan.host_ps else []),
         *([f"matrix        {plan.matrix_ps / 1e6:.3f} us to pack it for the banks"] if plan.matrix_ps else []),

@@ -248,3 +248,12 @@ def test_attention_has_the_energy_of_its_dram_commands(tmp_path: Path, capsys: p
     channel = _groups_fj(search, search.groups(100, mapping), mapping, target)
     wanted = channel * mapping.score.splits[0] + output_fj(attention.context, target, (1, 1, 1, 1))
     assert json.loads(plan.read_text())["energy_fj"] == wanted
+
+
+def test_power_is_the_energy_over_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In joules and seconds, from the figures in the file."""
+    file = tmp_path / "plan.json"
+    assert main(["compile", "gemv", "--sizes", "B=1,N=64,K=64", "--device", "attacc", "--json", str(file)]) == 0
+    plan = json.loads(file.read_text())
+    assert plan["power_w"] == pytest.approx((plan["energy_fj"] * 1e-15) / (plan["time_ps"] * 1e-12))
+    assert f"power         {plan['power_w']:.4g} W" in capsys.readouterr().out
