@@ -6,7 +6,16 @@ from fractions import Fraction
 
 from attrs import evolve
 
-from cpsat_pim.importers.channel_maps import Map, distinct, own_axes, repeats_along, shared_axes, taken
+from cpsat_pim.importers.channel_maps import (
+    Map,
+    distinct,
+    own_axes,
+    places_along,
+    product_channels,
+    repeats_along,
+    shared_axes,
+    taken,
+)
 from cpsat_pim.importers.counted import CountedLayers, Operand
 from cpsat_pim.importers.layers import Widths
 from cpsat_pim.importers.origin import FED, Pair, Parts
@@ -293,7 +302,8 @@ class NetworkBuilder(CountedLayers):
         key, value = (o.reshaped((*o.shape[:-2], 1, *o.shape[-2:])) for o in (key, value))
         scores = self.matmul(f"{name}.scores", query, key.transposed(), rows="K")
         shape = (*batch, shared, heads // shared, rows, value.shape[-2])
-        return self.matmul(f"{name}.context", Operand(shape, self.merge(scores, *others)), value, rows="C")
+        maps = product_channels(shape, value.shape, shape), places_along(shape, [*own_axes(shape, value.shape), -2])
+        return self.matmul(f"{name}.context", Operand(shape, self.merge(scores, *others), *maps), value, rows="C")
 
 
 def _rows_of(shape: Shape) -> Roles:

@@ -101,6 +101,8 @@ class CountedLayers(Layers):
         found = reorder_of(read, positions, count)
         if found is None:
             return None
+        if found[0].is_plain:
+            return {}, found[1]
         names = dict.fromkeys(self._end(part).layer for part in parts)
         return dict.fromkeys(names, View(reorder=found[0])), found[1]
 

@@ -229,7 +229,7 @@ class Layers:
             channels=channels,
             weight_channels=weight_channels,
             shared_heads=shared_heads,
-            views=views,
+            views=views or None,
             **stated_between(shape, data, None if views else self._size(data) or size, front),
         )
         self._layers.append(node)

@@ -51,12 +51,14 @@ class Seen:
 
 
 def seen(channels: Map | None, places: Map | None, roles: Roles) -> Seen | None:
-    """Return what a layer reads of a tensor; None if that is not known."""
+    """Return what a layer reads of a tensor; None if that is not known. Axes of one element need no role."""
     if channels is None or places is None or channels.shape != places.shape or channels.size > 4 * MOST_KEPT:
         return None
-    axes = [axis for role in roles for axis in role]
-    if sorted(axis % channels.ndim for axis in axes) != [*range(channels.ndim)]:
+    given = {axis % channels.ndim for role in roles for axis in role}
+    left = [axis for axis in range(channels.ndim) if axis not in given]
+    if any(channels.shape[axis] > 1 for axis in left):
         return None
+    axes = [*left, *(axis for role in roles for axis in role)]
     shape = [math.prod(channels.shape[axis] for axis in role) for role in roles]
     return Seen(*(one.transpose(axes).reshape(shape) for one in (channels, places)))
 

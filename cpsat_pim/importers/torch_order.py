@@ -25,7 +25,7 @@ from cpsat_pim.importers.channel_maps import (
 )
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Shape
-from cpsat_pim.importers.torch_kinds import CONVOLUTIONS, OPERANDS
+from cpsat_pim.importers.torch_kinds import ATTENTION, CONVOLUTIONS, OPERANDS
 from cpsat_pim.importers.torch_nodes import arguments_of
 
 _RESHAPING = ("view", "reshape", "_unsafe_view")
@@ -33,6 +33,9 @@ _NORMALISING = (
     "_log_softmax", "_native_batch_norm_legit_no_training", "_softmax", "_to_copy", "native_batch_norm",
     "native_dropout", "native_group_norm", "native_layer_norm",
 )  # fmt: skip
+
+#: Operators that repeat elements along axes.
+_SPREADING = (torch.ops.aten.expand.default, torch.ops.aten.expand_copy.default)
 
 
 @frozen
@@ -71,6 +74,8 @@ class Order:
             return self._convolved(out)
         if kind in OPERANDS:
             return self._product(kind, node, out)
+        if kind == ATTENTION and self._has_alike_heads(node):
+            return self._attended(node, out)
         if kind == "cat":
             return self._concatenated(node, out)
         if own is not None and kind in _RESHAPING:
@@ -82,6 +87,14 @@ class Order:
     def _convolved(self, out: Shape) -> Map | None:
         return channels_along(out, 1)
 
+    def _has_alike_heads(self, node: Node) -> bool:
+        """Return whether each head of attention has keys and values of its own."""
+        query, value = (self.shape(arguments_of(node)[name]) for name in ("query", "value"))
+        return query[:-2] == value[:-2]
+
+    def _attended(self, node: Node, out: Shape) -> Map | None:
+        return product_channels(out, self.shape(arguments_of(node)["value"]), out)
+
     def _kept(self, kind: str, node: Node, own: Map | None, out: Shape) -> Map | None:
         """Return the map of an operator that gives back as many channels as it reads, if it does."""
         if torch.Tag.pointwise not in node.target.tags and kind not in (*_NORMALISING, "clone"):
@@ -89,7 +102,12 @@ class Order:
         read = [other for other in node.all_input_nodes if self.parts[other]]
         if len({self.parts[other] for other in read}) > 1 and any(len(self.parts[other]) > 1 for other in read):
             return None
-        return common_map([self.maps.get(other) for other in read if self.shape(other) == out], out)
+        return common_map([self.maps.get(other) for other in read if self._is_whole(other, out)], out)
+
+    def _is_whole(self, node: Node, out: Shape) -> bool:
+        """Return whether an operand has an element of its own for each one of a result of this size."""
+        is_spread = node.target in _SPREADING and self.shape(next(iter(node.all_input_nodes))) != out
+        return self.shape(node) == out and not is_spread
 
     def _moved(self, node: Node, own: Map | None) -> Any:
         """Execute an operator that moves elements on the map of what it moves."""
@@ -134,6 +152,9 @@ class Places(Order):
             return places_along(out, range(len(out) - 1)) if len(self.shape(right)) == 2 else None
         return places_along(out, [*own_axes(self.shape(left), self.shape(right)), -2])
 
+    def _attended(self, node: Node, out: Shape) -> Map | None:
+        return places_along(out, [-2])
+
     def _kept(self, kind: str, node: Node, own: Map | None, out: Shape) -> Map | None:
         """Return the map of an operator that gives back as many positions as it reads, if it does.
 
@@ -141,8 +162,9 @@ class Places(Order):
         others from then on, if it can count them so.
         """
         if torch.Tag.pointwise not in node.target.tags:
-            return super()._kept(kind, node, own, out)
-        read = [other for other in node.all_input_nodes if self.parts[other] and self.shape(other) == out]
+            is_in_order = kind in (*_NORMALISING, "clone", "constant_pad_nd") or "pool" in kind
+            return kept_map(own, out) if is_in_order else None
+        read = [other for other in node.all_input_nodes if self.parts[other] and self._is_whole(other, out)]
         maps = [self.maps.get(other) for other in read]
         if not maps or any(one is None for one in maps):
             return None

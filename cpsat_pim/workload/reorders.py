@@ -97,6 +97,14 @@ class Reorder:
         """Width and height as they are seen."""
         return self.shape[3], self.shape[2]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it leaves every element at its place."""
+        own = zip(AXES, self.axes, strict=True)
+        return not any((*self.roll, *self.roll_behind)) and all(
+            [digit[0] for digit in digits] in ([], [axis]) for axis, digits in own
+        )
+
     def fits(self, shape: Shape) -> bool:
         """Return whether it sees each element of a tensor of this shape once: steps are products of inner counts."""
         for axis, size in zip(AXES, shape, strict=True):

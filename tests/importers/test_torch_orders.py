@@ -12,6 +12,8 @@ from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan
 from cpsat_pim.planner.repeats import written_out
 from cpsat_pim.planner.simulation import to_records
+from cpsat_pim.workload.joins import View
+from cpsat_pim.workload.reorders import Reorder
 from tests.planner.made_up import NODE
 from tests.tracesim.array.reference import evaluate
 
@@ -62,3 +64,19 @@ def test_imported_orders_compute_what_the_model_does(name):
         made = np.moveaxis(made, 1, 3)
     np.testing.assert_array_equal(made.reshape(expected.shape), expected)
     assert any(view.reorder for node in network.layers for view in (node.views or {}).values())
+
+
+def test_attention_in_windows_says_which_pixels_it_reads():
+    """qkv has a sample for each row of 2 pixels in a window: 2 x 2 windows of 2 rows. Scores have 4 windows of 2 heads
+    as groups; a token's row is a sample, its column a column.
+    """
+    network = import_network(f"{MODELS}:local", {}).network
+    first, qkv, scores, context = network.layers
+    build_graph(written_out(network))
+    rows = Reorder(N=[["H", 2, 2], ["W", 2, 2], ["H", 2, 1]], C=[["C", 4, 1]], W=[["W", 2, 1]])
+    tokens = Reorder(C=[["N", 4, 2], ["C", 4, 1]], W=[["N", 2, 1], ["W", 2, 1]])
+    assert (qkv.workload.N, qkv.workload.P, qkv.views) == (8, 2, {first.name: View(reorder=rows)})
+    assert (scores.workload.G, scores.views) == (8, {qkv.name: View(reorder=tokens)})
+    assert (scores.channels, scores.weight_channels) == (((0, 4),), ((4, 8),))
+    assert (context.channels, context.weight_channels) == (None, ((8, 12),))
+    assert context.views == {qkv.name: View(reorder=tokens)}

@@ -89,6 +89,23 @@ class Grid(nn.Module):
         return self.last(whole.reshape(-1, CHANNELS, SIDE, SIDE))
 
 
+class Local(nn.Module):
+    """PyTorch's attention in windows that lie along axes of their own, of normalised queries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.qkv = nn.Linear(CHANNELS, 3 * CHANNELS, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        side, tokens = SIDE // WINDOW, WINDOW * WINDOW
+        cut = self.first(x).permute(0, 2, 3, 1).reshape(-1, side, WINDOW, side, WINDOW, CHANNELS).transpose(2, 3)
+        heads = self.qkv(cut).reshape(-1, side * side, tokens, 3, HEADS, CHANNELS // HEADS)
+        q, k, v = heads.permute(3, 0, 1, 4, 2, 5)
+        return nn.functional.scaled_dot_product_attention(nn.functional.normalize(q, dim=-1), k, v)
+
+
 def _model(module: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor]]:
     """The module with small integers as weights, and an input of such."""
     torch.manual_seed(0)
@@ -111,3 +128,8 @@ def shuffled():
 def grid():
     """Attention on a grid."""
     return _model(Grid())
+
+
+def local():
+    """Attention in windows."""
+    return _model(Local())
