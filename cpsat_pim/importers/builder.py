@@ -302,8 +302,11 @@ class NetworkBuilder(CountedLayers):
         key, value = (o.reshaped((*o.shape[:-2], 1, *o.shape[-2:])) for o in (key, value))
         scores = self.matmul(f"{name}.scores", query, key.transposed(), rows="K")
         shape = (*batch, shared, heads // shared, rows, value.shape[-2])
-        maps = product_channels(shape, value.shape, shape), places_along(shape, [*own_axes(shape, value.shape), -2])
-        return self.matmul(f"{name}.context", Operand(shape, self.merge(scores, *others), *maps), value, rows="C")
+        read = Operand(shape, self.merge(scores, *others))
+        if heads == shared:
+            maps = product_channels(shape, value.shape, shape), places_along(shape, [*own_axes(shape, value.shape), -2])
+            read = Operand(shape, read.parts, *maps)
+        return self.matmul(f"{name}.context", read, value, rows="C")
 
 
 def _rows_of(shape: Shape) -> Roles:

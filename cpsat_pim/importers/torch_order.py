@@ -102,7 +102,8 @@ class Order:
         read = [other for other in node.all_input_nodes if self.parts[other]]
         if len({self.parts[other] for other in read}) > 1 and any(len(self.parts[other]) > 1 for other in read):
             return None
-        return common_map([self.maps.get(other) for other in read if self._is_whole(other, out)], out)
+        whole = [other for other in read if self._is_whole(other, out)] or [o for o in read if self.shape(o) == out]
+        return common_map([self.maps.get(other) for other in whole], out)
 
     def _is_whole(self, node: Node, out: Shape) -> bool:
         """Return whether an operand has an element of its own for each one of a result of this size."""
