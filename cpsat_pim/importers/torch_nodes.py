@@ -1,5 +1,6 @@
 """What single nodes of a PyTorch graph are: their arguments, and what they were made from."""
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -48,3 +49,20 @@ def holds_tensors(value: Any) -> bool:
     """Return whether a node's value is a tensor, or some of its values are."""
     values = value if isinstance(value, list | tuple) else (value,)
     return any(isinstance(item, torch.Tensor) for item in values)
+
+
+def open_dims(program: torch.export.ExportedProgram, inputs: Collection[str]) -> dict[Any, list[str]]:
+    """Return the open dims of the inputs, each with its names: `tensor.axis` and its symbol."""
+    names: dict[Any, list[str]] = {}
+    fed = [node for node in program.graph.nodes if node.name in inputs and holds_tensors(node.meta["val"])]
+    for node in fed:
+        for axis, size in enumerate(node.meta["val"].shape):
+            for symbol in () if isinstance(size, int) else size.node.expr.free_symbols:
+                known = names.setdefault(symbol, [])
+                known += [f"{node.name}.{axis}"] if size.node.expr == symbol else []
+    return {symbol: [*known, str(symbol)] for symbol, known in names.items()}
+
+
+def names_of(program: torch.export.ExportedProgram, target: str) -> list[str]:
+    """Return the names of the nodes of an operator, outside of the programs that others hold."""
+    return [node.name for node in program.graph.nodes if node.op == "call_function" and str(node.target) == target]

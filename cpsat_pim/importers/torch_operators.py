@@ -29,7 +29,15 @@ from cpsat_pim.importers.torch_kinds import (
     TRANSPOSED_CONVOLUTIONS,
     WITHOUT_DATA,
 )
-from cpsat_pim.importers.torch_nodes import arguments_of, factors_of, for_each, holds_tensors, origin_of
+from cpsat_pim.importers.torch_nodes import (
+    arguments_of,
+    factors_of,
+    for_each,
+    holds_tensors,
+    names_of,
+    open_dims,
+    origin_of,
+)
 from cpsat_pim.importers.torch_order import Order, Places
 from cpsat_pim.importers.torch_pooling import front_padding, pass_on
 from cpsat_pim.importers.torch_recurrent import RECURRENT, recurrent_layers
@@ -43,8 +51,9 @@ class Trace:
         self._names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
         self._fed = set(signature.user_inputs)
         self._builder = builder
-        symbols = self._symbols(program)
-        check_bound(bind, *symbols.values())
+        symbols, loops = open_dims(program, self._fed), names_of(program, "while_loop")
+        check_bound(bind, *symbols.values(), values=loops)
+        self._trips = {name: bind[name] for name in loops if name in bind}
         self._bound = {symbol: bind[name] for symbol, names in symbols.items() for name in names if name in bind}
         self._parts: dict[Node, Parts] = {}
         self._maps: dict[Node, Any] = {}
@@ -273,13 +282,20 @@ class Trace:
         return self._builder.merge(*results) or self._builder.merge(*read)
 
     def _loop(self, node: Node, read: list[Parts]) -> Parts:
-        """Follow a loop of unknown trips, in which no layer may be."""
+        """Follow a loop: once, counted as often as it is bound to run; in one of unknown trips no layer may be."""
+        trips, state = self._trips.get(node.name), self._builder.merge(*read)
+        if trips is not None and trips < 0:
+            raise ValueError(f"its trips must not be negative (got {trips})")
+        if trips is not None:
+            with self._builder.repeated(trips):
+                results = self._run(loop_body(node), dict.fromkeys(node.args[2], state)) if trips else [state]
+            return self._builder.merge(*results)
         before = self._builder.progress
         self._run(loop_body(node))
         if self._builder.progress != before:
             self._builder.restore(before)
             raise Unmappable("the number of its trips is not known")
-        return self._builder.merge(*read)
+        return state
 
     def _slices(self, body: SlicedBody, read: list[Parts]) -> Parts:
         """Follow a body that runs once for each slice, counted so often. A state comes from all that the body reads."""
@@ -336,14 +352,3 @@ class Trace:
         if not known.is_Integer:
             raise ValueError(f"a size depends on the data ({known})")
         return int(known)
-
-    def _symbols(self, program: torch.export.ExportedProgram) -> dict[Any, list[str]]:
-        """Return the open dims of the inputs, each with its names: `tensor.axis` and its symbol."""
-        names: dict[Any, list[str]] = {}
-        fed = [node for node in program.graph.nodes if node.name in self._fed and holds_tensors(node.meta["val"])]
-        for node in fed:
-            for axis, size in enumerate(node.meta["val"].shape):
-                for symbol in () if isinstance(size, int) else size.node.expr.free_symbols:
-                    known = names.setdefault(symbol, [])
-                    known += [f"{node.name}.{axis}"] if size.node.expr == symbol else []
-        return {symbol: [*known, str(symbol)] for symbol, known in names.items()}

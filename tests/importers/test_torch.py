@@ -269,6 +269,21 @@ def test_loop_is_followed_unless_it_has_a_layer():
     assert "1 while_loop (the number of its trips is not known): while_loop" in message
 
 
+@pytest.mark.parametrize("trips", [0, 1, 12])
+def test_loop_of_a_program_runs_as_often_as_it_is_bound_to(save_program, trips):
+    """Its layer counts so often, the one behind it once; it reads what the last trip made."""
+    import torch_models
+
+    path = save_program(*torch_models.looped(True))
+    found = import_network(path, {"while_loop": trips}).network
+    expected = {**(layer("first", P=6, C=8, K=8) if trips else {}), **layer("last", P=6, C=8, K=4)}
+    assert layers(found) == expected
+    assert [one.count for one in found.layers] == ([trips] if trips else []) + [1]
+    assert found.layers[-1].after == (("first",) if trips else ("input",))
+    assert complaint(path, while_loop=-1) == "while_loop: its trips must not be negative (got -1)"
+    assert "the number of its trips is not known" in complaint(path)
+
+
 def test_weights_of_four_bits_keep_their_width():
     """Half a byte each."""
     assert imported("four_bits").layers[0].bytes == {"weight": Fraction(1, 2)}
