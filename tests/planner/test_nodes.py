@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from multiprocessing import get_context
 from types import SimpleNamespace
@@ -60,6 +61,22 @@ def test_bounds_that_workers_compute_are_those_that_are_computed_here():
         assert [shared.cost(problem) for problem in asked] == expected
         assert expected != before
     shared.close()
+
+
+def test_mappings_that_workers_build_are_those_that_are_built_here():
+    """None is built of what has one; a stop ends nothing, as there might be no plan without these."""
+    problems = [NodeProblem(layer=ConvWorkload(P=4, C=4, K=k), layouts=(0, 1)) for k in (4, 6, 8)]
+    stop = threading.Event()
+    alone, shared, stopped = (NodeCosts(ARCH, LATENCY, jobs=jobs, stop=stop) for jobs in (1, 2, 2))
+    assert alone.construct(problems[:1]) == 1
+    assert [costs.construct(problems) for costs in (alone, shared)] == [2, 3]
+    stop.set()
+    assert stopped.construct(problems) == 3
+    expected = [alone.cost(problem) for problem in problems]
+    assert all(cost.is_solved for cost in expected)
+    for costs in (shared, stopped):
+        assert [costs.cost(problem) for problem in problems] == expected
+        costs.close()
 
 
 def test_nothing_is_solved_that_its_bound_shows_to_be_of_no_use():

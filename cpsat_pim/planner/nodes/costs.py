@@ -19,7 +19,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.planner.nodes.bounds import NodeBounds
 from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful
-from cpsat_pim.planner.nodes.programs import in_layouts, priced, verify_program
+from cpsat_pim.planner.nodes.programs import BuildTask, in_layouts, priced, verify_program
 from cpsat_pim.planner.nodes.requests import energy_request, tasks_of, value_request
 from cpsat_pim.planner.nodes.store import NodeStore, digest
 from cpsat_pim.planner.nodes.workers import RESERVED_SECONDS, Workers
@@ -277,19 +277,22 @@ class NodeCosts:
             self._keep(problem, None if bound is None else evolve(known, least=bound, seconds=seconds))
 
     def construct(self, problems: Iterable[NodeProblem]) -> int:
-        """Give problems without a mapping the best of a few that are built without a search; return to how many."""
-        from cpsat_pim.mapper.search.constructed import best_constructed
+        """Give problems without a mapping the best of a few that are built without a search; return to how many.
 
-        count = 0
-        for problem in problems:
-            known = self.cost(problem)
-            if known is not None and not known.is_solved:
-                best = best_constructed(problem.layer, self.arch, problem.constraints, self.objective)
-                if best is not None:
-                    self._known[problem] = priced(problem, self.arch, self.objective, best, known)
-                    verify_program(problem, best, self.arch)
-                    count += 1
-        return count
+        Several at a time with several jobs. A stop does not end this: without it there might be no plan.
+        """
+        known = {problem: cost for problem in problems if (cost := self.cost(problem)) is not None}
+        tasks = {
+            problem: BuildTask(key=problem, arch=self.arch, objective=self.objective, known=cost)
+            for problem, cost in known.items()
+            if not cost.is_solved
+        }
+        found: dict[NodeProblem, NodeCost] = {}
+        if self.jobs > 1:
+            self._workers.run_short([*tasks.values()], found.__setitem__)
+        for problem, task in tasks.items():
+            self._known[problem] = found[problem] if problem in found else task.run()
+        return sum(self._known[problem] != known[problem] for problem in tasks)
 
     # --- Mappings of alike problems ----------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ class Workers:
         waiting = deque(tasks)
         self._run(lambda: self._next(waiting, until), on_done)
 
-    def run_short(self, tasks: Sequence[Any], on_done: OnDone, is_over: Callable[[], bool]) -> None:
+    def run_short(self, tasks: Sequence[Any], on_done: OnDone, is_over: Callable[[], bool] = lambda: False) -> None:
         """Run tasks that take little time, in their order; none begins once `is_over` says so, or after a stop.
 
         Raises:
