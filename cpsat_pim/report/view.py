@@ -64,6 +64,7 @@ def _layer_view(entry: dict[str, Any], details: "_Details") -> dict[str, Any]:
         "name": layer.name,
         **{key: entry[key] for key in ("count", "status", "gap", "solve_seconds")},
         "shape": _shape_text(layer),
+        "bytes": [*layer.width_bytes, layer.psum_bytes],
         "macs": layer.useful_macs,
         "progress": entry.get("progress", ()),
         "detail": None if entry["mapping"] is None else details.number(layer, entry),

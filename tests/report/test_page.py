@@ -242,6 +242,26 @@ def test_two_results_are_compared(visit: Any) -> None:
     assert seen.names() == ["a"]
 
 
+def test_layers_that_are_alike_in_name_only_are_named(visit: Any) -> None:
+    """Layers of other widths are compared, but a note names them; none, if all are equal in both."""
+    other = document()
+    other["layers"][0]["shape"]["input_bytes"] = 2
+    note = "Of the same name, but of another shape or width in the other result: a."
+    assert note in visit(document(), other).page.locator(".note").all_inner_texts()
+    assert note not in visit(document(), document()).page.locator(".note").all_inner_texts()
+
+
+def test_ratios_have_lines_only_where_both_minimize_the_same(visit: Any) -> None:
+    """Bounds of other objectives say nothing about the ratio, neither in the chart nor in its words."""
+    other = document()
+    kind = other["objective"]["kind"]
+    other["objective"]["kind"] = "latency" if kind == "energy" else "energy"
+    for data, lines in ((document(), True), (other, False)):
+        seen = visit(document(), data)
+        assert (seen.count("#comparison .errorbar") > 0) == lines
+        assert ("lines span" in seen.page.locator("#comparison").inner_text()) == lines
+
+
 def test_two_results_fit_a_laptop(visit: Any) -> None:
     """At 1280 pixels no column of the table is out of sight, though comparing takes two more."""
     seen = visit(many(30), many(30), viewport={"width": 1280, "height": 900})

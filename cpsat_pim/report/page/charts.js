@@ -284,7 +284,7 @@ function ratios(layers, figures) {
       type: "scatter", mode: "markers", name, customdata: layers.map(layer => layer.index),
       [lying ? "x" : "y"]: values, [lying ? "y" : "x"]: layers.map((_, i) => i),
       [lying ? "error_x" : "error_y"]: {
-        type: "data", symmetric: false, array: ends.map(([, high], i) => high - values[i]), arrayminus: ends.map(([low], i) => values[i] - low), color: colour(shade), thickness: 1.5, width: 3,
+        type: "data", symmetric: false, visible: Boolean(interval), array: ends.map(([, high], i) => high - values[i]), arrayminus: ends.map(([low], i) => values[i] - low), color: colour(shade), thickness: 1.5, width: 3,
       },
       marker: { color: colour(shade), size: lying ? 11 : 8, symbol: layers.map(layer => isProven(layer) ? symbol : `${symbol}-open`) },
       text: layers.map((layer, i) => `<b>${escaped(layer.name)}</b><br>${name}: ${change(values[i])}${ends[i][0] < ends[i][1] ? `, of the optima from ${change(ends[i][0])} to ${change(ends[i][1])}` : ""}`),

@@ -5,7 +5,7 @@ function prefixed(value, steps, digits = 4) {
   const scaled = value / scale;
   const shown = Math.abs(scaled) >= 10 ** digits || Number.isInteger(scaled)
     ? Math.round(scaled).toLocaleString("en-US")
-    : Number(scaled.toPrecision(digits)).toString();
+    : Number(scaled.toPrecision(digits)).toLocaleString("en-US", { maximumFractionDigits: 20 });
   return unit ? `${shown} ${unit}` : shown;
 }
 

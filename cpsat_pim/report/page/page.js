@@ -8,6 +8,7 @@ results.forEach((result, r) => {
     layer.other = namesake?.detail == null ? null : results[1 - r].details[namesake.detail];
     layer.otherStatus = namesake?.status;
     layer.otherGap = namesake?.gap;
+    layer.isUnlike = Boolean(namesake) && ["shape", "bytes"].some(part => String(namesake[part]) !== String(layer[part]));
     layer.names = [layer.name];
   });
   result.every = numbered(result.layers);
@@ -91,11 +92,13 @@ function header(result) {
 
 function notes(result) {
   const stale = result.layers.filter(layer => layer.view?.stale).length;
+  const unlike = result.layers.filter(layer => layer.isUnlike);
   const missing = result.totals.layers - result.totals.mapped;
   return [
     result.shared,
     result.totals.interrupted && "The run was interrupted: these are the best mappings found until then.",
     missing > 0 && `Without a mapping: ${plural(missing, "layer")}. The sums leave ${missing === 1 ? "it" : "them"} out.`,
+    unlike.length > 0 && `Of the same name, but of another shape or width in the other result: ${unlike.map(layer => layer.name).join(", ")}.`,
     stale > 0 && `The file holds other predictions for ${plural(stale, "layer")} than this version makes; this page shows this version's.`,
   ].filter(Boolean).map(text => make("p", { class: "note" }, text));
 }
@@ -165,7 +168,7 @@ function overview(result) {
   const peak = (value, size) => results.length > 1 ? value / size : null;
   return [
     bars("Where the time goes", "of each layer times how often it runs", layers, TIMES, scaled(cyclesOf, perUnit), [timeUnit, isTimed ? "time" : "cycles"],
-      isTimed ? value => `${duration(value * timeSize)} (${compact(value * perUnit)} cycles)` : compact, peak(timePeak, timeSize)),
+      isTimed ? value => `${duration(value * timeSize)} (${compact(value * perUnit)} cycles)` : compact, areTimesComparable() ? peak(timePeak, timeSize) : null),
     bars("Where the energy goes", "of each layer times how often it runs", layers, ENERGIES, scaled(energiesOf, fjSize), [fjUnit, "energy"], value => energy(value * fjSize), peak(fjPeak, fjSize)),
     make("section", { id: "fullness" }, heading("How full it is", "PEs and lanes that work, over the latency and in compute steps; tiles over the usable part of each buffer"), chart(() => fullness(shownLayers(result)), index => open(index, true))),
   ];
@@ -197,7 +200,7 @@ function comparison(result) {
   ];
   const basis = !areTimesComparable() ? "; latencies are not compared, as only one machine has a clock" : result.clock ? "; latencies in seconds" : "; latencies in cycles, as no machine has a clock";
   return [make("section", { id: "comparison" },
-    heading("Against the other result", `${label(other)}: ${plural(commonLayers(result).length, "layer")} of the same name${basis}. Below 1 this result is better; open marks are not proven, lines span where the ratio of the optima lies`),
+    heading("Against the other result", `${label(other)}: ${plural(commonLayers(result).length, "layer")} of the same name${basis}. Below 1 this result is better; open marks are not proven${kind ? ", lines span where the ratio of the optima lies" : ""}`),
     legend(figures.map(({ name, shade }) => [name, shade])), chart(() => ratios(layers, figures), index => open(index, true)))];
 }
 
