@@ -67,7 +67,7 @@ function cards() {
   return make("div", { class: "cards" },
     card("Latency", compact(totals.latency_cycles), time),
     card("Energy", energy(totals.energy_fj), `${percent(totals.node_energy_fj / totals.energy_fj)} in node programs`),
-    performance && card("Throughput", rate(1e12 * performance.tops), `${prefixed(performance.runs_per_second, [[1e6, "M"], [1e3, "k"], [1, ""]])} runs/s`),
+    performance && card("Throughput", rate(1e12 * performance.tops), `${prefixed(performance.runs_per_second, [[1e6, "M"], [1e3, "k"], [1, ""]])} runs/s${plan.batch > 1 ? ` of ${exact(plan.batch)} samples` : ""}`),
     performance && card("Power", power(performance.power_w), `${prefixed(performance.tops_per_w ?? 0, [[1, "TOPS/W"]])}, ${performance.static_energy_j ? "with" : "without"} static power`),
     card("Node programs", percent(compute / (all || 1)), "of the cycles of all steps"),
     card("Over the network", bytes(totals.message_bytes), `${compact(totals.flit_hops)} flit-hops`),
