@@ -225,7 +225,8 @@ def _performance_text(graph: Graph, plan: Plan, cost: PlanCost) -> list[str]:
     if performance is None:
         return []
     clock = format_si(performance.clock, "Hz")
-    return [f"at {clock}: {format_performance(performance, performance.runs_per_second)}"]
+    batch = f"; a run is of {plan.batch} samples" if plan.batch > 1 else ""
+    return [f"at {clock}: {format_performance(performance, performance.runs_per_second)}{batch}"]
 
 
 def _totals(graph: Graph, plan: Plan, cost: PlanCost) -> list[str]:

@@ -148,6 +148,8 @@ def test_performance_of_a_plan_is_that_of_all_nodes() -> None:
     assert figures["tops_per_w"] == pytest.approx(320e-12 / (joules + 0.002 * seconds))
     assert "at 1.000 MHz: " in text
     assert "with 2.000 mW of static power" in text
+    assert "a run is of" not in text
+    assert "; a run is of 3 samples" in format_cost(evolve(plan, batch=3), cost, timed.graph)
 
 
 def test_plan_without_a_clock_has_no_performance() -> None:
