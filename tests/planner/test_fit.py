@@ -9,8 +9,11 @@ from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.fit import Fitting, PriceSearch
 from cpsat_pim.planner.weighing import Price
 
-#: Plans (cost, bytes).
-PLANS = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=12)
+#: Plans (cost, bytes). The highest price of a byte is 2^24 / 2^12 = 4,096 cycles: sizes that differ differ by 256 bytes
+#: or more, so that no difference of costs is worth as much.
+PLANS = st.lists(
+    st.tuples(st.integers(0, 10**6), st.integers(0, 4000).map(lambda pages: 256 * pages)), min_size=1, max_size=12
+)
 
 
 def fitting(plans, solved, room):
