@@ -2,14 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
 
 from cpsat_pim.planner.instance import Use
 from cpsat_pim.planner.labels.reduced import OptionUse
-from cpsat_pim.planner.nodes import HIGHEST, NodeCost, NodeCosts, NodeProblem, Useful
+from cpsat_pim.planner.nodes import HIGHEST, NodeCost, NodeCosts, NodeProblem, Useful, highest
 from cpsat_pim.planner.nodes.requests import solve_seconds
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.solved import SearchLimits
@@ -47,8 +47,10 @@ class Tightening:
             options.look_at(self.limits.batch, self.is_paused, price)
         refined = len(unseen)
         used = [Usefulness(*use, self.slack(), price) for use, found in best if found is not None]
-        refined += self.costs.refine_all(_highest(one.unrefined(self.limits.refined) for one in used), self.is_paused)
-        return refined or self.costs.refine_all(_highest(one.untied() for one in used), self.is_paused, tied=True)
+        unrefined = highest(asked for one in used for asked in one.unrefined(self.limits.refined).items())
+        refined += self.costs.refine_all(unrefined, self.is_paused)
+        untied = highest(asked for one in used for asked in one.untied().items())
+        return refined or self.costs.refine_all(untied, self.is_paused, tied=True)
 
     def _is_refined(self, problem: NodeProblem) -> bool:
         known = self.costs.cost(problem)
@@ -61,15 +63,15 @@ class Tightening:
         solve left a wide gap, the option with the next bound comes first: it may be better, and then it is known up to
         which cost the wide one matters.
         """
-        found: Useful = {}
+        found: list[tuple[NodeProblem, int]] = []
         for (options, at), option in best:
             if option is not None:
                 usefulness = Usefulness(options, at)
                 below = usefulness.useful_below() + self.then_energy()  # at equal latency it may take less energy
-                found[option[1]] = max(found.get(option[1], 0), below)
+                found.append((option[1], below))
                 if self._is_wide(option[1]) and (other := usefulness.alternative()) is not None:
-                    found[other[0]] = max(found.get(other[0], 0), other[1])
-        return found
+                    found.append(other)
+        return highest(found)
 
     def _is_wide(self, problem: NodeProblem) -> bool:
         """Whether a problem was solved, and its bound is far below what its mapping costs."""
@@ -153,15 +155,6 @@ class Tightening:
             if not self.is_over():
                 self.costs.refine(problem)
         return bool(unseen or plain) or self.solve(dict.fromkeys(problems, HIGHEST)) > 0
-
-
-def _highest(asked: Iterable[Useful]) -> Useful:
-    """Return the highest cost up to which the bound of each problem is asked for."""
-    found: Useful = {}
-    for some in asked:
-        for problem, below in some.items():
-            found[problem] = max(found.get(problem, 0), below)
-    return found
 
 
 def layers_of(

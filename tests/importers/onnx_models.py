@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from cpsat_pim.importers import import_network
+from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.network import Network
+from cpsat_pim.workload.network import BETWEEN, Network
 
 onnx = pytest.importorskip("onnx", reason="needs the extra: pip install 'cpsat-pim[onnx]'")
 from onnx import TensorProto, defs, helper  # noqa: E402 - not before onnx is known to be there
@@ -94,3 +95,10 @@ def number(name, own):
 def counted(network):
     """Multiply-accumulates of all trips by layer."""
     return {entry.name: entry.count * entry.workload.macs for entry in network.layers}
+
+
+def between(network: Network) -> dict[str, dict[str, object]]:
+    """What each layer states, without what it does not; the graph of the plan takes it."""
+    build_graph(network)
+    stated = {node.name: {key: getattr(node, key) for key in BETWEEN} for node in network.layers}
+    return {name: {key: own for key, own in keys.items() if own is not None} for name, keys in stated.items()}

@@ -1,7 +1,16 @@
 """What node programs cost: lower bounds at once, optima when a plan depends on them."""
 
 from cpsat_pim.planner.nodes.costs import NodeCosts
-from cpsat_pim.planner.nodes.problem import FREE_LAYOUTS, HIGHEST, Layouts, NodeCost, NodeProblem, Useful, layout_index
+from cpsat_pim.planner.nodes.problem import (
+    FREE_LAYOUTS,
+    HIGHEST,
+    Layouts,
+    NodeCost,
+    NodeProblem,
+    Useful,
+    highest,
+    layout_index,
+)
 from cpsat_pim.planner.nodes.workers import WorkerKilled
 
 __all__ = [
@@ -13,5 +22,6 @@ __all__ = [
     "NodeProblem",
     "Useful",
     "WorkerKilled",
+    "highest",
     "layout_index",
 ]

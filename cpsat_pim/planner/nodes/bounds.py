@@ -50,7 +50,7 @@ class TileTask:
     least: int
     below: int
 
-    def run(self, stop: Any, report: Any) -> TileBound:
+    def run(self, stop: Any = None, report: Any = None) -> TileBound:
         """Return the bound: of the layers the least. It takes too little time to be stopped, or reported."""
         most = None if self.below == HIGHEST else self.below
         found = (
@@ -142,7 +142,7 @@ class NodeBounds:
         """
         task = self._task(problem, below)
         if task is not None:
-            self._receive(problem, task.run(None, None))
+            self._receive(problem, task.run())
         return self._tiles[problem]
 
     def prepare_tiles(self, asked: Mapping[NodeProblem, int], is_over: Callable[[], bool]) -> None:

@@ -18,7 +18,7 @@ from attrs import evolve
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.planner.nodes.bounds import NodeBounds
-from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful
+from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful, highest
 from cpsat_pim.planner.nodes.programs import BuildTask, in_layouts, priced, verify_program
 from cpsat_pim.planner.nodes.requests import energy_request, tasks_of, value_request
 from cpsat_pim.planner.nodes.store import NodeStore, digest
@@ -133,11 +133,8 @@ class NodeCosts:
 
         None begins once `is_over` says so. Return how many problems that were.
         """
-        first: Useful = {}
-        for problem, below in asked.items():
-            bounded = problem if tied else problem.relaxation
-            first[bounded] = max(first.get(bounded, 0), below)
-        self._bounds.prepare_tiles(first, is_over)
+        bounded = asked if tied else highest((problem.relaxation, below) for problem, below in asked.items())
+        self._bounds.prepare_tiles(bounded, is_over)
         refine, count = self.refine_tied if tied else self.refine, 0
         for problem, below in asked.items():
             if is_over():
@@ -183,11 +180,7 @@ class NodeCosts:
         now = time.monotonic()
         bounds_until = now + _BOUNDS_SHARE * (until - now)
         self._raise_all(self._asked(problems, slack, useful), lambda: time.monotonic() >= bounds_until)
-        below = {
-            p: most
-            for p, most in self._asked(problems, slack, useful).items()
-            if not (known := self.cost(p)) or not known.is_proven
-        }
+        below = self._asked(problems, slack, useful)
         direct = {problem for problem in below if self._depends_on_layouts(problem)}
         ahead = sorted((problem for problem in below if problem not in direct), key=lambda p: below[p])
         relaxed = {problem.relaxation: below[problem] for problem in ahead}
@@ -199,10 +192,10 @@ class NodeCosts:
         self._run([(p, below[p]) for p in ready if not self._is_closed(p, below[p])], until)
 
     def _asked(self, problems: Iterable[NodeProblem], slack: int | None, useful: Useful | None) -> Useful:
-        """Return the costs that mappings have to stay below to be of use."""
+        """Return the costs that mappings of problems without a proof have to stay below to be of use."""
         found = {}
         for problem in problems:
-            if (known := self.cost(problem)) is not None:
+            if (known := self.cost(problem)) is not None and not known.is_proven:
                 of_plans = HIGHEST if slack is None else known.least + slack
                 found[problem] = min(of_plans, (useful or {}).get(problem, HIGHEST), known.value or HIGHEST)
         return found

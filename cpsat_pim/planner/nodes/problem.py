@@ -1,5 +1,6 @@
 """A node problem, and what is known of its cost."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from attrs import asdict, field, frozen
@@ -105,6 +106,14 @@ class NodeCost:
 
 #: By problem, the cost from which on no mapping is of use.
 Useful = dict[NodeProblem, int]
+
+
+def highest(asked: Iterable[tuple[NodeProblem, int]]) -> Useful:
+    """Return the highest cost that is asked for of each problem."""
+    found: Useful = {}
+    for problem, cost in asked:
+        found[problem] = max(found.get(problem, 0), cost)
+    return found
 
 
 def layout_index(layout: str) -> int | None:

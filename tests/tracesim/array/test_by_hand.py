@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.tracesim.array.plans import DRAM, array, home, layer, step
+from tests.tracesim.array.networks import layer
+from tests.tracesim.array.plans import DRAM, array, home, step
 from tracesim.array import Figures, simulate_plan
 from tracesim.array.records import ADD, AXIS_C, AXIS_W, LISTED, C, K, P, Plan, Pool, Tours
 

@@ -6,7 +6,8 @@ import sys
 
 import numpy as np
 
-from tests.tracesim.array.plans import DRAM, array, home, layer, step
+from tests.tracesim.array.networks import layer
+from tests.tracesim.array.plans import DRAM, array, home, step
 from tracesim.array import simulate_plan
 from tracesim.array.records import AXIS_C, AXIS_H, AXIS_W, C, K, P, Plan, Pool, Q
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.tracesim.array.plans import DRAM, array, home, layer, step
+from tests.tracesim.array.networks import layer
+from tests.tracesim.array.plans import DRAM, array, home, step
 from tracesim.array.capacity import Life, lives
 from tracesim.array.inputs import build_case
 from tracesim.array.network import derive_network
