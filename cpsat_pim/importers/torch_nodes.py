@@ -1,6 +1,6 @@
 """What single nodes of a PyTorch graph are: their arguments, and what they were made from."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -63,6 +63,14 @@ def open_dims(program: torch.export.ExportedProgram, inputs: Collection[str]) ->
     return {symbol: [*known, str(symbol)] for symbol, known in names.items()}
 
 
-def names_of(program: torch.export.ExportedProgram, target: str) -> list[str]:
-    """Return the names of the nodes of an operator, outside of the programs that others hold."""
-    return [node.name for node in program.graph.nodes if node.op == "call_function" and str(node.target) == target]
+def trips_of(program: torch.export.ExportedProgram, bind: Mapping[str, int]) -> dict[Node, int | None]:
+    """Return how often each `while_loop` is bound to run, outside of the programs that others hold; None: not bound.
+
+    Raises:
+        ValueError: a number of trips is negative.
+    """
+    found = {node: bind.get(node.name) for node in program.graph.nodes if str(node.target) == "while_loop"}
+    for node, trips in found.items():
+        if trips is not None and trips < 0:
+            raise ValueError(f"{node.name}: its trips must not be negative (got {trips})")
+    return found

@@ -34,9 +34,9 @@ from cpsat_pim.importers.torch_nodes import (
     factors_of,
     for_each,
     holds_tensors,
-    names_of,
     open_dims,
     origin_of,
+    trips_of,
 )
 from cpsat_pim.importers.torch_order import Order, Places
 from cpsat_pim.importers.torch_pooling import front_padding, pass_on
@@ -51,9 +51,8 @@ class Trace:
         self._names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
         self._fed = set(signature.user_inputs)
         self._builder = builder
-        symbols, loops = open_dims(program, self._fed), names_of(program, "while_loop")
-        check_bound(bind, *symbols.values(), values=loops)
-        self._trips = {name: bind[name] for name in loops if name in bind}
+        symbols, self._trips = open_dims(program, self._fed), trips_of(program, bind)
+        check_bound(bind, *symbols.values(), values=[loop.name for loop in self._trips])
         self._bound = {symbol: bind[name] for symbol, names in symbols.items() for name in names if name in bind}
         self._parts: dict[Node, Parts] = {}
         self._maps: dict[Node, Any] = {}
@@ -283,19 +282,15 @@ class Trace:
 
     def _loop(self, node: Node, read: list[Parts]) -> Parts:
         """Follow a loop: once, counted as often as it is bound to run; in one of unknown trips no layer may be."""
-        trips, state = self._trips.get(node.name), self._builder.merge(*read)
-        if trips is not None and trips < 0:
-            raise ValueError(f"its trips must not be negative (got {trips})")
-        if trips is not None:
-            with self._builder.repeated(trips):
-                results = self._run(loop_body(node), dict.fromkeys(node.args[2], state)) if trips else [state]
-            return self._builder.merge(*results)
-        before = self._builder.progress
-        self._run(loop_body(node))
-        if self._builder.progress != before:
+        trips, state, before = self._trips.get(node), self._builder.merge(*read), self._builder.progress
+        results = [state]
+        if trips != 0:
+            with self._builder.repeated(trips or 1):
+                results = self._run(loop_body(node), dict.fromkeys(node.args[2], state))
+        if trips is None and self._builder.progress != before:
             self._builder.restore(before)
             raise Unmappable("the number of its trips is not known")
-        return state
+        return state if trips is None else self._builder.merge(*results)
 
     def _slices(self, body: SlicedBody, read: list[Parts]) -> Parts:
         """Follow a body that runs once for each slice, counted so often. A state comes from all that the body reads."""
