@@ -308,11 +308,11 @@ def _plan_model(arguments: argparse.Namespace, model: Any, target: Any) -> int:
 
 def list_devices(arguments: argparse.Namespace) -> int:
     """Run `devices`: print the devices that come with the package."""
-    from cpsat_pim.device import device_names, read_device
+    import sys
 
-    for name in device_names():
-        device = read_device(name)
-        channels = device.system.channels
-        checked_against = device.system.checked_against or "not checked against a simulator"
-        print_text(f"{name:24} {channels:4} channels of {device.cores:3} cores, {device.tick_ps} ps; {checked_against}")
+    from cpsat_pim.device import device_names, read_device
+    from cpsat_pim.report.lists import print_devices
+    from cpsat_pim.report.text import open_console
+
+    print_devices(open_console(sys.stdout), [read_device(name) for name in device_names()])
     return OK

@@ -26,6 +26,7 @@ class Plan:
     simulator without and with refresh. `functional`: the channels whose results on numbers were compared, and equal.
     `axis_names`: of the axes that owners cut. `part_ticks`: ticks by `lowering.program.PARTS` where they are known.
     `remarks`: what a reader must know.
+    `operations`: of the kernel's statements; a multiply-accumulate is two.
     `goal`: what was minimised, with its `value` and `bound` in femtojoules or picoseconds; those of time are `time_ps`
     and `bound_ps`. `energy_fj`: None if the device file states no energies. `matrix_ps`: packing the matrix, 0 if it is
     resident.
@@ -33,6 +34,7 @@ class Plan:
 
     kernel: str
     sizes: Names[str, int]
+    operations: int
     device: str
     tick_ps: int
     channels: int
@@ -76,6 +78,16 @@ class Plan:
         """Mean power of the energy that is known over the time, W."""
         return None if self.energy_fj is None or not self.time_ps else self.energy_fj / self.time_ps / 1e3
 
+    @property
+    def tops(self) -> float | None:
+        """10^12 operations a second; None where nothing takes time."""
+        return self.operations / self.time_ps if self.time_ps else None
+
+    @property
+    def tops_per_w(self) -> float | None:
+        """10^12 operations per joule of the energy that is known."""
+        return 1e3 * self.operations / self.energy_fj if self.energy_fj else None
+
     def as_data(self) -> dict[str, Any]:
         """The plan as JSON takes it."""
         return {
@@ -101,6 +113,9 @@ class Plan:
             "time_ps": self.time_ps,
             "energy_fj": self.energy_fj,
             "power_w": self.power_w,
+            "operations": self.operations,
+            "tops": self.tops,
+            "tops_per_w": self.tops_per_w,
             "commands": dict(self.commands),
             "mapping": {name: mapping_data(mapping) for name, mapping in self.mappings.items()},
             "simulated": {"ticks": self.simulated, "ticks_with_refresh": self.refreshed},
@@ -157,6 +172,7 @@ def format_plan(plan: Plan) -> str:
         *([] if plan.goal == "time" else [f"time          {microseconds:.3f} us"]),
         *([] if plan.energy_fj is None or plan.goal == "energy" else [f"energy        {plan.energy_fj / 1e9:.3f} uJ"]),
         *([] if plan.power_w is None else [f"power         {plan.power_w:.4g} W, mean of this energy over the time"]),
+        *_throughput(plan),
         f"device        {plan.ticks:,} ticks of {plan.tick_ps} ps: {_ticks_by_part(plan)}",
         *([f"host          {plan.host_ps / 1e6:.3f} us to read the results"] if plan.host_ps else []),
         *([f"matrix        {plan.matrix_ps / 1e6:.3f} us to pack it for the banks"] if plan.matrix_ps else []),
@@ -166,6 +182,14 @@ def format_plan(plan: Plan) -> str:
         *(f"remark        {remark}" for remark in plan.remarks),
     ]
     return "\n".join(lines)
+
+
+def _throughput(plan: Plan) -> list[str]:
+    """Operations a second, and per joule where the energy is known."""
+    if plan.tops is None:
+        return []
+    efficiency = "" if plan.tops_per_w is None else f", {plan.tops_per_w:.4g} TOPS/W"
+    return [f"throughput    {plan.tops:.4g} TOPS{efficiency}: {plan.operations:,} operations, of which a MAC is two"]
 
 
 def _ticks_by_part(plan: Plan) -> str:

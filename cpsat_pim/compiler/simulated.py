@@ -27,6 +27,7 @@ def simulated_plan(
         kernel=kernel.name,
         sizes=sizes,
         device=device.name,
+        operations=(kernel.bind(sizes) if kernel.sizes else kernel).operations,
         tick_ps=device.tick_ps,
         ticks=ticks,
         simulated=trace.finish,

@@ -1,4 +1,4 @@
-"""Tables of what comes with the package: networks and machines."""
+"""Tables of what comes with the package: networks, machines and devices."""
 
 from collections.abc import Iterable
 
@@ -9,6 +9,7 @@ from rich.text import Text
 
 from cpsat_pim.arch import MemoryLevel, PIMArchitecture
 from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.device import Device
 from cpsat_pim.report.format import format_bytes
 from cpsat_pim.report.text import print_fitted
 from cpsat_pim.workload.network import Network
@@ -47,6 +48,23 @@ def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) 
             str(arch.banks),
             arch.page_policy,
             f"{arch.activation_energy:g} nJ",
+        )
+    print_fitted(console, table)
+
+
+def print_devices(console: Console, devices: Iterable[Device]) -> None:
+    """Print the size and the command clock of each device, and the simulator that its model was compared with."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("device", "channels", "cores each", "tick", "checked against"):
+        table.add_column(heading, justify="left" if heading in ("device", "checked against") else "right", no_wrap=True)
+    for device in devices:
+        system = device.system
+        table.add_row(
+            Text(device.name),
+            str(system.channels),
+            str(device.cores),
+            f"{device.tick_ps:,} ps",
+            Text(system.checked_against or "no simulator"),
         )
     print_fitted(console, table)
 

@@ -36,6 +36,17 @@ def test_archs_lists_every_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert "16x16" in out
 
 
+def test_devices_lists_every_device(capsys: pytest.CaptureFixture[str]) -> None:
+    """One row each, within 100 columns; AttAcc has 5 stacks of 16 channels and a clock of 1.3 GHz."""
+    assert main(["devices"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(
+        any(line.split()[:1] == [name] for line in lines) for name in ("attacc", "gddr6-aim", "hbm-pim", "upmem")
+    )
+    assert next(line for line in lines if " attacc " in line).split()[:4] == ["attacc", "80", "64", "769"]
+    assert max(map(len, lines)) <= 100
+
+
 @pytest.mark.parametrize("kind", FILE_KINDS)
 def test_schema_prints_a_schema(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """JSON, for an editor."""

@@ -250,10 +250,17 @@ def test_attention_has_the_energy_of_its_dram_commands(tmp_path: Path, capsys: p
     assert json.loads(plan.read_text())["energy_fj"] == wanted
 
 
-def test_power_is_the_energy_over_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_power_throughput_and_efficiency_are_those_of_time_and_energy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In joules and seconds, from the figures in the file."""
     file = tmp_path / "plan.json"
     assert main(["compile", "gemv", "--sizes", "B=1,N=64,K=64", "--device", "attacc", "--json", str(file)]) == 0
     plan = json.loads(file.read_text())
     assert plan["power_w"] == pytest.approx((plan["energy_fj"] * 1e-15) / (plan["time_ps"] * 1e-12))
-    assert f"power         {plan['power_w']:.4g} W" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"power         {plan['power_w']:.4g} W" in printed
+    assert plan["operations"] == 2 * 64 * 64
+    assert plan["tops"] == pytest.approx(2 * 64 * 64 / (plan["time_ps"] * 1e-12) / 1e12)
+    assert plan["tops_per_w"] == pytest.approx(2 * 64 * 64 / (plan["energy_fj"] * 1e-15) / 1e12)
+    assert f"throughput    {plan['tops']:.4g} TOPS, {plan['tops_per_w']:.4g} TOPS/W" in printed

@@ -104,6 +104,21 @@ def test_gemv_is_a_matrix_product(batch: int, rows: int, columns: int, seed: int
     assert (evaluate(shipped_kernel("gemv"), {"w": w, "x": x})["y"] == np.einsum("bnk,bk->bn", w, x)).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "sizes", "operations"),
+    [
+        ("gemv", {"B": 2, "N": 3, "K": 5}, 2 * 30),  # a multiplication, and an addition to what is there
+        ("va", {"B": 2, "N": 3}, 6),
+        ("relu", {"B": 2, "N": 3}, 6),
+        ("red", {"B": 2, "N": 3}, 6),  # the first value is added to zero
+        ("softmax", {"B": 2, "N": 3}, 5 * 6),  # a maximum, a difference and its exponential, a sum, a quotient
+    ],
+)
+def test_operations_are_those_of_all_points(name: str, sizes: dict[str, int], operations: int) -> None:
+    """Counted by hand."""
+    assert shipped_kernel(name).bind(sizes).operations == operations
+
+
 def test_attention_is_score_softmax_context() -> None:
     """The calls of other kernels are inlined: the result is scaled-exponential weighting of the values."""
     rng = np.random.default_rng(2)

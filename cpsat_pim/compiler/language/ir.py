@@ -4,6 +4,7 @@ A statement stands for its whole loop nest. A kernel whose tensors and loops sti
 `Kernel.bind` gives the sizes values.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 
 from attrs import evolve, frozen
@@ -86,6 +87,12 @@ class Statement:
         return tuple(reads_of(self.value))
 
     @property
+    def operations(self) -> int:
+        """Operations and functions at all points of the loops, once sizes are bound; an update is one, too."""
+        at_a_point = _operations_of(self.value) + (self.update != ASSIGN)
+        return at_a_point * math.prod(loop.extent for loop in self.loops)
+
+    @property
     def reduction_loops(self) -> tuple[Loop, ...]:
         """The loops whose variable the written element does not depend on."""
         written = {name for index in self.target.indices for name in index.names}
@@ -130,6 +137,11 @@ class Kernel:
     def tensor(self, name: str) -> Tensor:
         """The tensor of a name."""
         return next(tensor for tensor in self.tensors if tensor.name == name)
+
+    @property
+    def operations(self) -> int:
+        """Operations of all statements, once sizes are bound; a multiply-accumulate is two."""
+        return sum(statement.operations for statement in self.statements)
 
     def bind(self, sizes: Mapping[str, int]) -> "Kernel":
         """The kernel with numbers for its sizes.
@@ -187,6 +199,11 @@ def reads_of(value: Expression) -> Iterator[Read]:
     elif isinstance(value, Operation):
         for operand in value.operands:
             yield from reads_of(operand)
+
+
+def _operations_of(value: Expression) -> int:
+    """How many operations and functions an expression applies."""
+    return 1 + sum(map(_operations_of, value.operands)) if isinstance(value, Operation) else 0
 
 
 def substitute_statement(statement: Statement, values: Mapping[str, Affine]) -> Statement:
