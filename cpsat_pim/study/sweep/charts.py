@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 #: Columns of a row per network that are no settings of its point.
 _FIGURES = {
-    "plan", "point", "network", "arch", "objective", "alpha", "beta", "time_limit", "seed", "layers", "mapped",
+    "plan", "point", "network", "arch", "nodes", "objective", "alpha", "beta", "time_limit", "seed", "layers", "mapped",
     "proven",
     "infeasible", "unknown", "latency_cycles", "energy_fj", "activations", "worst_gap", "macs", "clock_hz", "latency_s",
     "energy_j", "static_energy_j", "power_w", "tops", "tops_per_w", "runs_per_second",

@@ -13,6 +13,7 @@ import pytest
 from cpsat_pim.cli import main
 from cpsat_pim.report.csvfile import write_csv
 from cpsat_pim.report.jsonfile import read_mapped_layers
+from cpsat_pim.study.sweep.charts import setting_text
 from cpsat_pim.study.sweep.export import layer_rows, network_rows, write_documents
 from cpsat_pim.study.sweep.job import Failure, Job, Outcome, attempt, solve_job
 from cpsat_pim.study.sweep.plan import Shard
@@ -57,7 +58,7 @@ def store(plan: Path) -> Iterator[Store]:
 
 
 def test_rows_tell_of_how_many_nodes_their_figures_are_one(write_plan: WritePlan) -> None:
-    """The machine of the plan has 2 x 3 nodes; a row's figures are of one."""
+    """The machine of the plan has 2 x 3 nodes; a row's figures are of one. Charts do not name them as a setting."""
     path = write_plan(
         text="base: {network: net.yaml, layers: a, arch.vault_count: 2, arch.pu_count: 3}\nlist: [{seed: 1}]\n"
     )
@@ -65,6 +66,7 @@ def test_rows_tell_of_how_many_nodes_their_figures_are_one(write_plan: WritePlan
     with Store(path.with_suffix(".sqlite")) as store:
         run_sweep(read_plan(path), store, solve)
         assert [row["nodes"] for row in (*layer_rows(store), *network_rows(store))] == [6, 6]
+        assert "nodes" not in setting_text(*network_rows(store))
 
 
 def test_layers_are_rows_with_settings_and_shapes_as_columns(store: Store) -> None:
