@@ -45,11 +45,6 @@ def written_out(network: Network) -> Network:
     return evolve(network, layers=_with_caches(layers))
 
 
-def block_runs(network: Network) -> dict[str, int]:
-    """Return the layers that run more than once, and how often."""
-    return {node.name: node.count for node in network.layers if node.count > 1}
-
-
 def _runs(network: Network, nodes: Sequence[NetworkNode], count: int) -> Iterator[NetworkNode]:
     """Yield the layers of all runs of a block."""
     own = {node.name for node in nodes}

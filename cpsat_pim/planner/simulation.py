@@ -42,14 +42,6 @@ _PHASE_KEYS = ("network_cycles", *PHASE_EXACT)
 _COMPUTE, _JOIN = "compute", "join"
 
 
-class PlanDisagreement(Exception):
-    """Prediction and simulation of a plan differ; `differences` are lines."""
-
-    def __init__(self, network: str, differences: list[str]) -> None:
-        super().__init__(f"{network}: prediction and simulation disagree: {'; '.join(differences[:5])}")
-        self.differences = differences
-
-
 def simulate(network: Network, graph: Graph, plan: Plan) -> simulator.Figures:
     """What happens when a plan is carried out."""
     return simulator.simulate_plan(to_records(network, graph, plan))

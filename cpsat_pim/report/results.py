@@ -21,7 +21,6 @@ from cpsat_pim.report.format import (
     EMPTY,
     format_choice,
     format_edp,
-    format_efficiency,
     format_energy,
     format_gap,
     format_layouts,
@@ -171,10 +170,6 @@ def _power(performance: Performance) -> str:
 
 def _throughput(performance: Performance) -> str:
     return format_tops(performance.tops)
-
-
-def _efficiency(performance: Performance) -> str:
-    return format_efficiency(performance.tops_per_w)
 
 
 _NAME = _Column("layer", lambda n: _shortened(n.name), lambda network: "total", justify="left")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.alike import content_of
@@ -134,7 +134,3 @@ class Problem:
         """Cost of a plan and its objective."""
         cost = evaluate_plan(self.graph, plan)
         return cost, int(self.objective.value(cost.latency_cycles, cost.energy_fj))
-
-    def with_capacity(self, capacity_bytes: int) -> "Problem":
-        """The same problem on nodes with another capacity."""
-        return evolve(self, array=evolve(self.array, capacity_bytes=capacity_bytes))

@@ -33,7 +33,7 @@ _LAYOUTS = 1.02
 class NodeCosts:
     """Costs of node problems on one machine for one objective; what is solved is kept in a file, if there is one.
 
-    `solves`: problems given to the mapper. `reused`: taken from the file. `transferred`: proven by another's mapping.
+    `solves`: problems given to the mapper. `reused`: taken from the file.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class NodeCosts:
         self.stop = stop or threading.Event()
         #: Receives a line for each problem that was given to the mapper.
         self.report: Callable[[str], None] = lambda line: None
-        self.solves, self.reused, self.transferred = 0, 0, 0
+        self.solves, self.reused = 0, 0
         self._known: dict[NodeProblem, NodeCost | None] = {}
         #: Problems that were asked about, by the one of the same layer in any layouts.
         self._tied: defaultdict[NodeProblem, list[NodeProblem]] = defaultdict(list)
@@ -304,7 +304,6 @@ class NodeCosts:
                 found = evolve(candidate, seconds=max(found.seconds, relaxed.seconds))
         if found.mapping is not None and found.mapping != known.mapping:
             verify_program(problem, found.mapping, self.arch)
-            self.transferred += found.is_proven
         self._keep(problem, found)
 
     # --- The least energy at the least latency -----------------------------------------------------------------------

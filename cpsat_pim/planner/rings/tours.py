@@ -71,9 +71,3 @@ def forward_tours(grid: Ints) -> Iterator[list[int]]:
             yield comb(view)
         elif view.shape[0] % 2:
             yield odd_comb(view)
-
-
-def from_smallest(ring: Sequence[int]) -> tuple[int, ...]:
-    """Return the same ring, beginning at its smallest node."""
-    start = ring.index(min(ring))
-    return (*ring[start:], *ring[:start])
