@@ -97,7 +97,7 @@ def _waiting_cycles(x: Record, layer: Record, steps: int, taken: tuple[int, int,
         edges = (first_w if u == I else first_i if u == W else first_i + first_w) + (0 if u == O else end)
         waiting = INFINITE_COST
         for multiple in (1, times[u]):
-            tiles = multiple * taken[u] * spans - (u == O)
+            tiles = (multiple * taken[u] - 1) * spans
             hidden = max(0, -(-tiles * steps // most) - tiles * loads)
             waiting = min(waiting, x.streams[u] - excess + _further_passes(x, layer, u, multiple) - hidden)
         busy = max(busy, edges + steps + waiting)

@@ -22,7 +22,7 @@ def link_wait(
     tiles = {t: fetches(nest, t, nest.consumers(t)[0]) for t in tensors}
     often = [t for t in tensors if tiles[t] == max(tiles.values())]
     waits = [
-        _loads_but_edge(machine, u, streams[u]) - (tiles[u] - (u == O)) * _hidden(nest, machine, u, often)
+        _loads_but_edge(machine, u, streams[u]) - (tiles[u] - 1) * _hidden(nest, machine, u, often)
         for u in tensors
         if u not in often and (O in (u, *often) or u == W or tiles[W] >= 3 * tiles[I])
     ]

@@ -163,7 +163,7 @@ class Formula:
         seldom = {0, 1, 2} - {*often}
         if O not in often and tiles[W] < 3 * tiles[I]:
             seldom -= {I}
-        return max([0, *(self.loads_but_edge(u) - (tiles[u] - (u == O)) * self.hidden(u, often) for u in seldom)])
+        return max([0, *(self.loads_but_edge(u) - (tiles[u] - 1) * self.hidden(u, often) for u in seldom)])
 
     def has_uneven_tiles(self) -> bool:
         """Whether a loop of a level lies outside some tensor's tile there."""

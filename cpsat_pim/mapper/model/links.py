@@ -120,10 +120,10 @@ class Links:
         return taken - streams.end_cycles[u] + min(0, last_run_excess(dram))
 
     def _hidden(self, u: Tensor) -> tuple[Int, Int]:
-        """Return what is hidden of a load of u, and of all of them; of O of all but the last one."""
+        """Return what is hidden of a load of u, and of all of them but one."""
         hidden = self.v.b.interval(0, 2 * self.max_cycles, f"hidden_{u.name}")
         times = self.v.b.product([hidden, self.fetches[u]], f"all_hidden_{u.name}", most=2 * self.max_cycles)
-        return hidden, times - hidden if u is Tensor.O else times
+        return hidden, times - hidden
 
     def _hides_at_most(self, where: Lit, hidden: Int, work: Int, u: Tensor, often: list[Tensor]) -> None:
         """The work on a tile of those that are loaded `often` hides what their own loads leave of it, or nothing."""
