@@ -6,13 +6,14 @@ docs/model.md, section 7, gives the whole formula; the symbols in the docstrings
 from tables.counts.accesses import fetches
 from tables.counts.on_chip import Machine, compute_cycles
 from tables.counts.walk import StreamCounts
-from tables.dram import last_run_excess, row_miss
-from tables.nest import DRAM, MACS, I, Nest, O, W, fetched_elements
+from tables.dram import Dram, last_run_excess, row_miss
+from tables.nest import MACS, I, Nest, O, W
+
+#: The streams of I, W, and O.
+Streams = tuple[StreamCounts, StreamCounts, StreamCounts]
 
 
-def link_wait(
-    nest: Nest, machine: Machine, tensors: tuple[int, ...], streams: tuple[StreamCounts, StreamCounts, StreamCounts]
-) -> int:
+def link_wait(nest: Nest, machine: Machine, tensors: tuple[int, ...], streams: Streams) -> int:
     """Return the largest wait(u) of the tensors of a link: cycles that the array waits at least for its loads.
 
     0 where the MACs draw one of them from DRAM, or any tile is uneven: then not all change at one step.
@@ -22,7 +23,7 @@ def link_wait(
     tiles = {t: fetches(nest, t, nest.consumers(t)[0]) for t in tensors}
     often = [t for t in tensors if tiles[t] == max(tiles.values())]
     waits = [
-        _loads_but_edge(machine, u, streams[u]) - (tiles[u] - 1) * _hidden(nest, machine, u, often)
+        _loads_but_edge(machine, u, streams[u]) - (tiles[u] - 1) * _hidden(nest, machine, u, often, streams)
         for u in tensors
         if u not in often and (O in (u, *often) or u == W or tiles[W] >= 3 * tiles[I])
     ]
@@ -35,20 +36,17 @@ def _loads_but_edge(machine: Machine, u: int, stream: StreamCounts) -> int:
     return dram.tCCD * stream.columns + row_miss(dram) * stream.activations - edge + min(0, last_run_excess(dram))
 
 
-def _hidden(nest: Nest, machine: Machine, u: int, often: list[int]) -> int:
+def _hidden(nest: Nest, machine: Machine, u: int, often: list[int], streams: Streams) -> int:
     """Return hide(u): the most cycles of one load of u that computation hides, as the tensors loaded `often` let it."""
     compute, (t, *_) = compute_cycles(nest, machine), often
     work = compute // fetches(nest, t, nest.consumers(t)[0])
-    spare = max(0, work - sum(_least_load(nest, machine, v, u) for v in often))
+    spare = max(0, work - sum(_least_load(nest, machine.dram, v, u, streams[v]) for v in often))
     if O in (u, *often):
         return spare
     behind = sum(compute // fetches(nest, t, level) for level in nest.consumers(t)[1:-1])
     return (2 if u == I else 1) * spare + 2 * behind
 
 
-def _least_load(nest: Nest, machine: Machine, t: int, u: int) -> int:
+def _least_load(nest: Nest, dram: Dram, t: int, u: int, stream: StreamCounts) -> int:
     """Return least(t): cycles of the link for a load of t behind one of u; in the same bank it opens a row."""
-    consumer, dram = nest.consumers(t)[0], machine.dram
-    elements = fetched_elements(nest, t, consumer)
-    columns = -(-elements * nest.width(t, DRAM) // dram.column_bytes)
-    return dram.tCCD * columns + (row_miss(dram) if u in nest.sharing(t) else 0)
+    return dram.tCCD * stream.fewest_columns + (row_miss(dram) if u in nest.sharing(t) else 0)

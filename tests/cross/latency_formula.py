@@ -181,11 +181,7 @@ class Formula:
 
     def hidden(self, u: int, often: list[int]) -> int:
         """hide(u): what hides a load of u."""
-        t, bytes_each = (
-            often[0],
-            [len(scans[0]) * self.walked.width(t, DRAM) for t, scans in enumerate(self.walked.scans)],
-        )
-        columns = sum(-(-bytes_each[v] // self.device.column_bytes) for v in often)
+        t, columns = often[0], sum(self.walked.fewest_columns[v] for v in often)
         first, *inner = self.levels(t)
         spare = max(0, self.steps_term() // self.n(t, first) - int(self.device.timing[5]) * columns)
         if O in (u, *often):

@@ -266,24 +266,28 @@ class Naive:
         return at
 
     def time_scans(self) -> None:
-        """Scan by scan, count columns and row activations, and note the stream's time after each."""
+        """Scan by scan, count columns (and the fewest of a scan) and row activations, and note the stream's time."""
         self.columns, self.activations = [0, 0, 0], [0, 0, 0]
         self.times: list[list[int]] = [[0], [0], [0]]
+        self.fewest_columns = [0, 0, 0]
         for t in range(3):
             at, banks = self.addresses(t), self.device.banks * int(self.placement.bank_counts[t])
             open_rows: dict[int, int] = {}
             runs: list[int] = []
+            touched: list[int] = []
             for scan in self.scans[t]:
-                for column, _ in groupby(sorted(at[element] for element in scan), self.column_of):
+                columns = [column for column, _ in groupby(sorted(at[element] for element in scan), self.column_of)]
+                touched.append(len(columns))
+                for column in columns:
                     row = column * self.device.column_bytes // self.device.row_bytes
                     if open_rows.get(row % banks) != row:
                         runs.append(0)
                     open_rows[row % banks] = row
                     runs[-1] += 1
-                    self.columns[t] += 1
                 if not self.device.open_page:
                     open_rows.clear()
                 self.times[t].append(self.runs_time(runs))
+            self.columns[t], self.fewest_columns[t] = sum(touched), min(touched)
             self.activations[t] = len(runs)
 
     def column_of(self, address: int) -> int:

@@ -129,7 +129,7 @@ class Links:
         """The work on a tile of those that are loaded `often` hides what their own loads leave of it, or nothing."""
         b, dram, restriction = self.v.b, self.streams.dram, self.v.restriction
         times = 2 if u is Tensor.I and Tensor.O not in often else 1
-        columns = sum(self.streams.scans[t].least_columns for t in often)
+        columns = sum(self.streams.scans[t].columns for t in often)
         misses = sum(u in restriction.part(t) for t in often)
         spare = work - dram.tCCD * columns - misses * row_miss(dram)
         hides = b.boolean(f"spare_{u.name}")

@@ -15,9 +15,8 @@ CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MAC
 class Scans(NamedTuple):
     """The scans of a tensor: `extents` along its dims, whether the shape tables describe them, and their layout.
 
-    `first_cycles`: of the first scan. `columns`: the fewest of a scan; `least_columns`: that its bytes fill. `rows`,
-    `longest_cycles`: the most rows that a scan opens, and the most cycles that it adds. All but `extents` hold only
-    if `is_box`.
+    `first_cycles`: of the first scan. `columns`: the fewest of a scan. `rows`, `longest_cycles`: the most rows that a
+    scan opens, and the most cycles that it adds. All but `extents` hold only if `is_box`.
     """
 
     extents: dict[int, Int]
@@ -25,7 +24,6 @@ class Scans(NamedTuple):
     layout: Int
     first_cycles: Int
     columns: Int
-    least_columns: Int
     rows: Int
     longest_cycles: Int
 

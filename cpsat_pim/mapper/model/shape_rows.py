@@ -4,19 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cpsat_pim.base.dims import Dim, Tensor
+from cpsat_pim.base.dims import Tensor
 from cpsat_pim.evaluate.cost import to_machine
 from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, endings
 from cpsat_pim.mapper.model.interrupted import InterruptedStreams
 from cpsat_pim.mapper.model.variables import Variables
 from tables.bounds.shapes import ShapeTable
-from tables.counts.scans import axis_box
 from tables.dram import last_run_excess, period
-from tables.nest import AXES, MACS
+from tables.nest import MACS
 
 #: Names of the columns looked up by tile shape: row activations, and what only time depends on.
 COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each", "acts_closed", "acts_closed_more")
-TIMED = ("columns_pass", "long", "end", "returned", "scan", "filled", "rows", "longest", "ending", "reopened")
+TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest", "ending", "reopened")
 
 
 class ShapeRows:
@@ -79,18 +78,8 @@ class ShapeRows:
         if t is Tensor.O and self.v.restriction.is_shared(t):
             ending = endings(table, self.dram)
             reopened = np.maximum(0, table.closed_end_cycles - table.end_cycles)
-        scan = [table.min_scan_columns, self._filled_columns(t, table), table.max_scan_rows, longest]
+        scan = [table.min_scan_columns, table.max_scan_rows, longest]
         return [table.columns, table.long_run_cycles, table.end_cycles, rewrite, *scan, ending, reopened]
-
-    def _filled_columns(self, t: Tensor, table: ShapeTable) -> np.ndarray:
-        """Return the columns that the bytes of a scan fill; zeros where t shares no link, and no bound needs them."""
-        if not (self.v.arch.shared_data_bus or self.v.restriction.is_shared(t)):
-            return np.zeros_like(table.layout)
-        extents = np.ones((len(table.extents), len(Dim)), np.int64)
-        extents[:, table.dims] = table.extents
-        boxes = (axis_box(self.v.shape, t, extents, axis) for axis in AXES[t][0])
-        sides = [np.where(table.is_strided, extents[:, a], box) for a, box in zip(AXES[t][0], boxes, strict=True)]
-        return np.asarray(-(-np.prod(sides, axis=0) * self.v.layer.width_bytes[t] // self.dram.column_bytes))
 
     def _is_taken(self, table: ShapeTable) -> np.ndarray:
         """Return which shapes are extents of a candidate's step, array or global buffer; all if these are not known.

@@ -95,6 +95,7 @@ class Problem:
         dram, consumer = self.machine.dram, nest.consumers(t)[0]
         elements = fetched_elements(nest, t, consumer)
         scans = fetches(nest, t, consumer)
-        columns = scans * -(-elements * nest.width(t, Level.DRAM) // dram.column_bytes)
+        each = -(-elements * nest.width(t, Level.DRAM) // dram.column_bytes)
+        columns = scans * each
         pace = min(dram.tCCD, dram.tRCD + dram.tRTP + dram.tRP, dram.tRCD + dram.RL + dram.burst)
-        return StreamCounts(columns, 1 if dram.is_open else scans, columns * pace, 0, 0, 0, 0, 0, columns * pace)
+        return StreamCounts(columns, 1 if dram.is_open else scans, columns * pace, 0, 0, 0, 0, 0, columns * pace, each)

@@ -30,6 +30,7 @@ STREAMS = (
         steady_stall_cycles=60,
         second_stall_cycles=0,
         closed_cycles=510,
+        fewest_columns=0,
     ),
     StreamCounts(
         0,
@@ -41,6 +42,7 @@ STREAMS = (
         steady_stall_cycles=10,
         second_stall_cycles=15,
         closed_cycles=420,
+        fewest_columns=0,
     ),
     StreamCounts(
         0,
@@ -52,6 +54,7 @@ STREAMS = (
         steady_stall_cycles=0,
         second_stall_cycles=0,
         closed_cycles=340,
+        fewest_columns=0,
     ),
 )
 #: The PE's first tiles: after their DRAM scan 2 B of I, 1 B of W at 1 B a cycle; O's last one of 2 sums at 2 B a cycle.
