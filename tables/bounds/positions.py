@@ -34,18 +34,18 @@ from tables.reduce import gcd, product
 #: - CLOSED: rows that the scans open if no row is open at first. MATCHES: over all rows, min(scans that begin their
 #:   bank with the row, scans that leave their bank with it). SHARED_ROWS: rows in banks in which their scan has several
 #:   rows. MARKED: rows that some scan begins or leaves its bank with.
-#: - COLUMNS: column accesses. MIN_COLUMNS: the fewest of one scan. EXTRA_CYCLES: cycles of the scans' runs beyond as
-#:   many runs of one column. MAX_ROWS, MAX_CYCLES: the most rows of one scan, and an upper bound on what one adds to a
-#:   stream.
+#: - COLUMNS: column accesses. MIN_COLUMNS, MIN_ROWS: the fewest of one scan, and its fewest rows. EXTRA_CYCLES: cycles
+#:   of the scans' runs beyond as many runs of one column. MAX_ROWS, MAX_CYCLES: the most rows of one scan, and an upper
+#:   bound on what one adds to a stream.
 #: - FIRST_CYCLES: of the first tile's scan by itself. LAST_CYCLES, REWRITE_CYCLES: lower bounds on what the scan of the
 #:   last tile adds to a stream, after other tiles and right after the same tile.
 #: - USED: banks that the scans use. LOOSE: the same, of scans with a slice of the box in two rows.
 #: - LAST_COLUMNS: of the last run of the last tile's scan by itself. MAX_LAST_COLUMNS: the most of any scan.
 #: - CLOSED_LAST_CYCLES: a lower bound on what the last tile's scan adds to a stream in which no tile returns, if
 #:   another tensor's row was opened before.
-(CLOSED, MATCHES, SHARED_ROWS, MARKED, COLUMNS, MIN_COLUMNS, EXTRA_CYCLES, MAX_ROWS, MAX_CYCLES, FIRST_CYCLES,
- LAST_CYCLES, REWRITE_CYCLES, USED, LOOSE, LAST_COLUMNS, MAX_LAST_COLUMNS,
- CLOSED_LAST_CYCLES) = range(17)  # fmt: skip
+(CLOSED, MATCHES, SHARED_ROWS, MARKED, COLUMNS, MIN_COLUMNS, MIN_ROWS, EXTRA_CYCLES, MAX_ROWS, MAX_CYCLES,
+ FIRST_CYCLES, LAST_CYCLES, REWRITE_CYCLES, USED, LOOSE, LAST_COLUMNS, MAX_LAST_COLUMNS,
+ CLOSED_LAST_CYCLES) = range(18)  # fmt: skip
 
 
 class _Positions(NamedTuple):
@@ -69,7 +69,7 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
     tiles to the next (0 if there is only one). `rows`: rows that the tensor fills. Boxes that differ only in the
     outermost axes should follow each other: scans of the inner axes are then measured once.
 
-    Returns int[n, 17], with the columns above.
+    Returns int[n, 18], with the columns above.
     """
     counts, parts = np.zeros((len(boxes), CLOSED_LAST_CYCLES + 1), np.int64), no_parts()
     scan = box_scan(boxes[0], pitches, width)
@@ -83,7 +83,7 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
                 stop[axis, loop], unit = trips[i, axis, loop], gcd(unit, steps[i, axis, loop])
                 last += (trips[i, axis, loop] - 1) * steps[i, axis, loop]
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        counts[i, MIN_COLUMNS] = np.iinfo(np.int64).max
+        counts[i, MIN_COLUMNS] = counts[i, MIN_ROWS] = np.iinfo(np.int64).max
         axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
         copies, left = trips[i, axis, loop] // recurs, trips[i, axis, loop] % recurs
         stop[axis, loop] = recurs
@@ -224,6 +224,7 @@ def _count(at: _Positions, copies: int, shift: int, measured: Ints, inside: int,
             out[CLOSED] += of_all * scan[ROWS]
             out[COLUMNS] += of_all * scan[TOUCHED]
             out[MIN_COLUMNS] = min(out[MIN_COLUMNS], scan[TOUCHED])
+            out[MIN_ROWS] = min(out[MIN_ROWS], scan[ROWS])
             out[EXTRA_CYCLES] += of_all * scan[EXTRA]
             if dram.banks == 1:
                 out[SHARED_ROWS] += of_all * scan[ROWS] if scan[ROWS] > 1 else 0

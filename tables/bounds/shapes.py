@@ -58,6 +58,7 @@ from tables.bounds.positions import (
     MAX_CYCLES,
     MAX_ROWS,
     MIN_COLUMNS,
+    MIN_ROWS,
     REWRITE_CYCLES,
     SHARED_ROWS,
     USED,
@@ -93,7 +94,8 @@ class ShapeTable(NamedTuple):
       the repetition of a swept box. `ordered_activations`: for the first pass, with one loop per dim outside the tile.
       `rescan_activations`: per scan of every tile, in whatever order, averaged over all scans. `closed_activations`:
       of one pass if all rows are closed after every scan.
-    - `columns`: exact column accesses of one pass; `min_scan_columns`: the fewest of one scan.
+    - `columns`: exact column accesses of one pass; `min_scan_columns`, `min_scan_rows`: the fewest of one scan,
+      and its fewest rows.
     - `long_run_cycles`: cycles of the runs of one pass, each scan by itself, beyond as many shortest runs. A stream
       takes at least one shortest run per activation and these cycles, as joining two runs saves one shortest run at
       most.
@@ -118,6 +120,7 @@ class ShapeTable(NamedTuple):
     ordered_activations: Ints
     columns: Ints
     min_scan_columns: Ints
+    min_scan_rows: Ints
     long_run_cycles: Ints
     end_cycles: Ints
     rewrite_cycles: Ints
@@ -188,7 +191,7 @@ def build_shape_table(
             ordered = _ordered(shape, t, width, dram, AXES[t][layout], every, activations[0], counts[:, CLOSED])
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
-            columns = (counts[:, COLUMNS], counts[:, MIN_COLUMNS])
+            columns = (counts[:, COLUMNS], counts[:, MIN_COLUMNS], counts[:, MIN_ROWS])
             timed = (
                 counts[:, EXTRA_CYCLES],
                 end,
@@ -209,7 +212,7 @@ def can_be_strided(shape: LayerShape, t: int) -> bool:
 
 def _counted(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], extents: Ints,
              strided: bool, is_over: Callable[[], bool]) -> Ints:  # fmt: skip
-    """Return int[n, 17]: the counts of `tables.bounds.positions` of tiles with `extents` int[n, 8]."""
+    """Return int[n, 18]: the counts of `tables.bounds.positions` of tiles with `extents` int[n, 8]."""
     strides, size = axis_strides(shape, t, axes, width)
     boxes = np.stack([extents[:, a] if strided else axis_box(shape, t, extents, a) for a in axes], axis=1)
     paces = [shape.stride[0 if a == P else 1] if strided and a in FILTER_OF else 1 for a in axes]

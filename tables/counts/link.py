@@ -6,7 +6,7 @@ docs/model.md, section 7, gives the whole formula; the symbols in the docstrings
 from tables.counts.accesses import fetches
 from tables.counts.on_chip import Machine, compute_cycles
 from tables.counts.walk import StreamCounts
-from tables.dram import Dram, last_run_excess, row_miss
+from tables.dram import Dram, last_run_excess, own_banks, row_miss
 from tables.nest import MACS, I, Nest, O, W
 
 #: The streams of I, W, and O.
@@ -48,5 +48,7 @@ def _hidden(nest: Nest, machine: Machine, u: int, often: list[int], streams: Str
 
 
 def _least_load(nest: Nest, dram: Dram, t: int, u: int, stream: StreamCounts) -> int:
-    """Return least(t): cycles of the link for a load of t behind one of u; in the same bank it opens a row."""
-    return dram.tCCD * stream.fewest_columns + (row_miss(dram) if u in nest.sharing(t) else 0)
+    """Return least(t): cycles of the link for a load of t behind one of u, which closes a row in its own bank."""
+    has_one = own_banks(nest.bank_counts[t], dram).banks == 1
+    misses = (stream.fewest_rows - 1 if has_one else 0) + (u in nest.sharing(t))
+    return dram.tCCD * stream.fewest_columns + misses * row_miss(dram)

@@ -64,14 +64,14 @@ NO_OVERLAP = Demand(1, 0, False)
 
 
 #: The fields of `StreamCounts`, as a kernel returns them.
-Counted = tuple[int, int, int, int, int, int, int, int, int, int]
+Counted = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
 
 class StreamCounts(NamedTuple):
     """Totals of a stream, and the cycles of its first and its last scan.
 
     `closed_cycles`: cycles if another tensor's row is opened next, which ends the last run.
-    `fewest_columns`: of one scan.
+    `fewest_columns`, `fewest_rows`: of one scan.
 
     `stall_cycles`: cycles for which the array waits for tiles (or for outputs to leave), each load by itself.
     `steady_stall_cycles`: the stall if all loads were as quick as the quickest. `second_stall_cycles`: the stall for a
@@ -88,6 +88,7 @@ class StreamCounts(NamedTuple):
     second_stall_cycles: int
     closed_cycles: int
     fewest_columns: int
+    fewest_rows: int
 
 
 class StreamLimit(NamedTuple):
@@ -267,7 +268,7 @@ def _supply_scanned(index: Ints, loops: Ints, is_output: bool, goes_on: bool, be
 @njit
 def _counted(state: Ints, activations: int, total: int, first_cycles: int, before_last: int, demand: Demand,
              dram: Dram) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
-    """Return the fields of `StreamCounts` of a walk that has ended, but the last."""
+    """Return the fields of `StreamCounts` of a walk that has ended, but the last two."""
     steady = state[OVERLAPPED] * max(0, state[QUICKEST] - demand.cycles) if state[OVERLAPPED] else 0
     closed = state[CYCLES] + (period(state[RUN], dram) if state[RUN] else 0)
     counted = (state[COLUMNS], activations, total)
@@ -301,7 +302,7 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
     scan_cycles, fewest = scan_columns * min_column_cycles(dram), least_activations(loops, steps, tile, dram)
     least = least_cycles(scans * scan_columns, fewest, dram)
     state[QUICKEST], first_cycles, before_last, moved, last = INFINITE_CYCLES, 0, 0, 0, -1
-    fewest_columns = INFINITE_CYCLES
+    fewest_columns = fewest_rows = INFINITE_CYCLES
     while (
         not stop[0]
         and max(fewest, state[ACTIVATIONS]) <= limit.activations
@@ -318,6 +319,7 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
         if not patterns[which, 1]:
             visits, listed = _list_visits(which, tile, dram, patterns, visits, listed)
             fewest_columns = min(fewest_columns, visits[patterns[which, 0] : listed, 1].sum())
+            fewest_rows = min(fewest_rows, listed - patterns[which, 0])
         scanned = visits[patterns[which, 0] : patterns[which, 1]]
         if not is_output or always_reads or _returns(index, loops):
             access_rows(row, scanned, dram, dram.banks, state, rows)
@@ -343,4 +345,4 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
         skip_recurrence(index, at, moved, state, rows, moving, snapshots[moved], loops, step, again, demand)
     total = max(least, cycles_so_far(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
     counts = _counted(state, max(fewest, state[ACTIVATIONS]), total, first_cycles, before_last, demand, dram)
-    return (*counts, fewest_columns)
+    return (*counts, fewest_columns, fewest_rows)

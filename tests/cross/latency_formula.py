@@ -173,17 +173,28 @@ class Formula:
 
     def loads_but_edge(self, u: int) -> int:
         """L(u): a column delay a column and a row miss an activation, without the first load, of O the last one."""
-        rcd, rp, _, _, rtp, ccd, rl, bl = map(int, self.device.timing)
-        times, miss = self.walked.times[u], rcd + rtp + rp - ccd
+        _, rp, _, _, rtp, ccd, rl, bl = map(int, self.device.timing)
+        times = self.walked.times[u]
         edge = times[-1] - times[-2] if u == O else times[1]
-        taken = ccd * self.walked.columns[u] + miss * self.walked.activations[u]
+        taken = ccd * self.walked.columns[u] + self.miss() * self.walked.activations[u]
         return taken - edge + min(0, rl + bl // 2 - rtp - rp)
+
+    def miss(self) -> int:
+        """Cycles that a row miss adds to a scan."""
+        rcd, rp, _, _, rtp, ccd, _, _ = map(int, self.device.timing)
+        return rcd + rtp + rp - ccd
+
+    def misses(self, t: int) -> int:
+        """Row misses of each scan of t, in a bank of its own: its first row may be open, in several banks all."""
+        banks = self.device.banks * int(self.walked.placement.bank_counts[t])
+        return self.walked.fewest_rows[t] - 1 if banks == 1 else 0
 
     def hidden(self, u: int, often: list[int]) -> int:
         """hide(u): what hides a load of u."""
-        t, columns = often[0], sum(self.walked.fewest_columns[v] for v in often)
+        t, ccd = often[0], int(self.device.timing[5])
+        loads = sum(ccd * self.walked.fewest_columns[v] + self.misses(v) * self.miss() for v in often)
         first, *inner = self.levels(t)
-        spare = max(0, self.steps_term() // self.n(t, first) - int(self.device.timing[5]) * columns)
+        spare = max(0, self.steps_term() // self.n(t, first) - loads)
         if O in (u, *often):
             return spare
         behind = sum(self.steps_term() // self.n(t, level) for level in inner if level != MACS)

@@ -266,20 +266,20 @@ class Naive:
         return at
 
     def time_scans(self) -> None:
-        """Scan by scan, count columns (and the fewest of a scan) and row activations, and note the stream's time."""
+        """Scan by scan, count columns and rows, also the fewest of one, and note the stream's time after each."""
         self.columns, self.activations = [0, 0, 0], [0, 0, 0]
         self.times: list[list[int]] = [[0], [0], [0]]
-        self.fewest_columns = [0, 0, 0]
+        self.fewest_columns, self.fewest_rows = [0, 0, 0], [0, 0, 0]
         for t in range(3):
             at, banks = self.addresses(t), self.device.banks * int(self.placement.bank_counts[t])
             open_rows: dict[int, int] = {}
             runs: list[int] = []
-            touched: list[int] = []
+            touched: list[tuple[int, int]] = []
             for scan in self.scans[t]:
                 columns = [column for column, _ in groupby(sorted(at[element] for element in scan), self.column_of)]
-                touched.append(len(columns))
-                for column in columns:
-                    row = column * self.device.column_bytes // self.device.row_bytes
+                rows = [column * self.device.column_bytes // self.device.row_bytes for column in columns]
+                touched.append((len(columns), len(set(rows))))
+                for row in rows:
                     if open_rows.get(row % banks) != row:
                         runs.append(0)
                     open_rows[row % banks] = row
@@ -287,7 +287,8 @@ class Naive:
                 if not self.device.open_page:
                     open_rows.clear()
                 self.times[t].append(self.runs_time(runs))
-            self.columns[t], self.fewest_columns[t] = sum(touched), min(touched)
+            self.columns[t] = sum(columns for columns, _ in touched)
+            self.fewest_columns[t], self.fewest_rows[t] = map(min, zip(*touched, strict=True))
             self.activations[t] = len(runs)
 
     def column_of(self, address: int) -> int:

@@ -127,11 +127,17 @@ class Links:
 
     def _hides_at_most(self, where: Lit, hidden: Int, work: Int, u: Tensor, often: list[Tensor]) -> None:
         """The work on a tile of those that are loaded `often` hides what their own loads leave of it, or nothing."""
-        b, dram, restriction = self.v.b, self.streams.dram, self.v.restriction
+        b, dram = self.v.b, self.streams.dram
         times = 2 if u is Tensor.I and Tensor.O not in often else 1
         columns = sum(self.streams.scans[t].columns for t in often)
-        misses = sum(u in restriction.part(t) for t in often)
+        misses = sum(self._misses(t, behind=u) for t in often)
         spare = work - dram.tCCD * columns - misses * row_miss(dram)
         hides = b.boolean(f"spare_{u.name}")
         b.imply([where, hides], hidden <= times * spare)
         b.imply([where, b.negated(hides)], hidden <= 0)
+
+    def _misses(self, t: Tensor, *, behind: Tensor) -> Int:
+        """Return the least row misses of a scan of t behind one of another tensor, which closes a row of its bank."""
+        restriction = self.v.restriction
+        has_one = restriction.dram(t).banks == 1
+        return (self.streams.scans[t].fewest_rows - 1 if has_one else 0) + (behind in restriction.part(t))

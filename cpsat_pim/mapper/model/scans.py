@@ -15,8 +15,9 @@ CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MAC
 class Scans(NamedTuple):
     """The scans of a tensor: `extents` along its dims, whether the shape tables describe them, and their layout.
 
-    `first_cycles`: of the first scan. `columns`: the fewest of a scan. `rows`, `longest_cycles`: the most rows that a
-    scan opens, and the most cycles that it adds. All but `extents` hold only if `is_box`.
+    `first_cycles`: of the first scan. `columns`, `fewest_rows`: the fewest of a scan. `rows`,
+    `longest_cycles`: the most rows that a scan opens, and the most cycles that it adds. All but `extents` hold only if
+    `is_box`.
     """
 
     extents: dict[int, Int]
@@ -24,6 +25,7 @@ class Scans(NamedTuple):
     layout: Int
     first_cycles: Int
     columns: Int
+    fewest_rows: Int
     rows: Int
     longest_cycles: Int
 

@@ -15,7 +15,7 @@ from tables.nest import MACS
 
 #: Names of the columns looked up by tile shape: row activations, and what only time depends on.
 COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each", "acts_closed", "acts_closed_more")
-TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest", "ending", "reopened")
+TIMED = ("columns_pass", "long", "end", "returned", "scan", "fewest", "rows", "longest", "ending", "reopened")
 
 
 class ShapeRows:
@@ -78,7 +78,7 @@ class ShapeRows:
         if t is Tensor.O and self.v.restriction.is_shared(t):
             ending = endings(table, self.dram)
             reopened = np.maximum(0, table.closed_end_cycles - table.end_cycles)
-        scan = [table.min_scan_columns, table.max_scan_rows, longest]
+        scan = [table.min_scan_columns, table.min_scan_rows, table.max_scan_rows, longest]
         return [table.columns, table.long_run_cycles, table.end_cycles, rewrite, *scan, ending, reopened]
 
     def _is_taken(self, table: ShapeTable) -> np.ndarray:

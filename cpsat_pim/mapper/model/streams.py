@@ -91,8 +91,8 @@ class Streams:
         names = [f"{n}_{t.name}" for n in ("layout", "strided", *COUNTED, *TIMED)]
         layout, strided, *looked_up = self.b.lookup(keys, rows, names)
         counted, timed = looked_up[: len(COUNTED)], looked_up[len(COUNTED) :]
-        per_pass, long, end, returned, scan, opened, longest, ending, reopened = timed
-        self.scans.append(Scans(extents, is_box, layout, end, scan, opened, longest))
+        per_pass, long, end, returned, *scan, ending, reopened = timed
+        self.scans.append(Scans(extents, is_box, layout, end, *scan))
         if can_be_strided(self.v.shape, t):
             self.shapes.grids_are_strided(t, is_box, strided)
         *own, closed, closed_again = counted

@@ -98,4 +98,6 @@ class Problem:
         each = -(-elements * nest.width(t, Level.DRAM) // dram.column_bytes)
         columns = scans * each
         pace = min(dram.tCCD, dram.tRCD + dram.tRTP + dram.tRP, dram.tRCD + dram.RL + dram.burst)
-        return StreamCounts(columns, 1 if dram.is_open else scans, columns * pace, 0, 0, 0, 0, 0, columns * pace, each)
+        return StreamCounts(
+            columns, 1 if dram.is_open else scans, columns * pace, 0, 0, 0, 0, 0, columns * pace, each, 1
+        )

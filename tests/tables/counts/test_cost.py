@@ -31,6 +31,7 @@ STREAMS = (
         second_stall_cycles=0,
         closed_cycles=510,
         fewest_columns=0,
+        fewest_rows=0,
     ),
     StreamCounts(
         0,
@@ -43,6 +44,7 @@ STREAMS = (
         second_stall_cycles=15,
         closed_cycles=420,
         fewest_columns=0,
+        fewest_rows=0,
     ),
     StreamCounts(
         0,
@@ -55,6 +57,7 @@ STREAMS = (
         second_stall_cycles=0,
         closed_cycles=340,
         fewest_columns=0,
+        fewest_rows=0,
     ),
 )
 #: The PE's first tiles: after their DRAM scan 2 B of I, 1 B of W at 1 B a cycle; O's last one of 2 sums at 2 B a cycle.
