@@ -8,7 +8,7 @@ from cpsat_pim.planner.tensors import Graph, LayerTask, Stack
 
 def content_of(graph: Graph, task: LayerTask) -> Hashable:
     """Return what the options of a layer depend on; layers may differ in names and in the values of weights only."""
-    readings = tuple(one and (one.spans, one.view) for one in (task.reads, task.beside, task.reads_weights, task.adds))
+    readings = tuple((one.spans, one.view) for one in task.readings), len(task.beside), len(task.adds)
     shapes = tuple((stack.extent, stack.element_bytes) for stack in stacks_of(graph, task))
     added = addition_of(graph, task, task.finishes)
     rest = (task.weight_rows, task.pad, task.pool, task.has_heads, task.has_sample_weights, task.offset, added)
@@ -16,6 +16,5 @@ def content_of(graph: Graph, task: LayerTask) -> Hashable:
 
 
 def stacks_of(graph: Graph, task: LayerTask) -> list[Stack]:
-    """Return the stacks that a layer reads (I, and what takes the place of W) and writes."""
-    second = [task.second.stack] if task.second else []
-    return [graph.stacks[name] for name in (task.reads.stack, *second, task.writes)]
+    """Return the stacks that a layer reads and writes."""
+    return [graph.stacks[name] for name in (*task.read_stacks, task.writes)]

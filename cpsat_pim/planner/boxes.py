@@ -20,7 +20,7 @@ from cpsat_pim.planner.partition import (
 )
 from cpsat_pim.planner.reorders import reordered_boxes
 from cpsat_pim.planner.tensors import Graph, LayerTask, Reading
-from cpsat_pim.planner.views import source_ranges
+from cpsat_pim.planner.views import ReadBoxes, source_ranges
 from cpsat_pim.workload.joins import Pool, Range, Resize
 from cpsat_pim.workload.reorders import Reorder
 
@@ -31,17 +31,13 @@ _N, _P, _Q, _K, _C, _G = range(6)
 class PartBoxes:
     """Boxes of a layer's nodes.
 
-    `input`: of what it reads, `second` of what it reads besides, None if there is none. `seen_input`, `seen_second`:
-    the same as the layer sees them, where nodes store them as such; None where they are not pooled or resized.
+    `read`: of its input, stack by stack, and of what takes the place of W, in the order of the layer's readings.
     `ranges[node, dim]`, dims N P Q K C G, are the parts themselves; `weight_elements[node]` the size of the weight box.
     """
 
     ranges: np.ndarray
     output: np.ndarray
-    input: np.ndarray
-    seen_input: np.ndarray | None
-    second: np.ndarray | None
-    seen_second: np.ndarray | None
+    read: tuple[ReadBoxes, ...]
     weight_elements: np.ndarray
 
 
@@ -60,15 +56,13 @@ def part_boxes(graph: Graph, task: LayerTask, partition: Partition) -> PartBoxes
 
 def boxes_of_parts(graph: Graph, task: LayerTask, ranges: np.ndarray) -> PartBoxes:
     """The boxes of parts of a layer: `ranges[part, dim]`, dims N P Q K C G."""
-    raw, seen = _read_boxes(graph, task, task.reads, ranges)
-    second, seen_second = _read_boxes(graph, task, task.beside, ranges) if task.beside else (None, None)
+    read = [_read_boxes(graph, task, reading, ranges) for reading in (task.reads, *task.beside)]
+    if task.reads_weights:
+        read.append(_weight_boxes(graph, task, task.reads_weights, ranges))
     return PartBoxes(
         ranges=ranges,
         output=output_boxes(task, ranges),
-        input=raw,
-        seen_input=seen,
-        second=_weight_boxes(graph, task, ranges) if task.reads_weights else second,
-        seen_second=seen_second,
+        read=tuple(read),
         weight_elements=_weight_elements(task, ranges),
     )
 
@@ -102,17 +96,15 @@ def pooled_boxes(boxes: np.ndarray, pool: Pool) -> np.ndarray:
     return found
 
 
-def _read_boxes(
-    graph: Graph, task: LayerTask, reading: Reading, ranges: np.ndarray
-) -> tuple[np.ndarray, np.ndarray | None]:
+def _read_boxes(graph: Graph, task: LayerTask, reading: Reading, ranges: np.ndarray) -> ReadBoxes:
     """The boxes of a stack that parts read, and what they see of it, if that is something else."""
     _, _, height, width = shape = graph.stacks[reading.stack].shape
     if reading.view is None:
-        return _input_boxes(task, reading.spans, (width, height), ranges), None
+        return ReadBoxes(raw=_input_boxes(task, reading.spans, (width, height), ranges))
     seen = _input_boxes(task, _seen_spans(reading), reading.view.size, ranges)
     if isinstance(reading.view, Reorder):
-        return reordered_boxes(reading.view, reading.spans, shape, seen), None
-    return _raw_boxes(reading.view, seen, shape), seen
+        return ReadBoxes(raw=reordered_boxes(reading.view, reading.spans, shape, seen))
+    return ReadBoxes(raw=_raw_boxes(reading.view, seen, shape), seen=seen)
 
 
 def _seen_spans(reading: Reading) -> tuple[Span, ...]:
@@ -130,15 +122,13 @@ def _raw_boxes(view: Pool | Resize, seen: np.ndarray, shape: tuple[int, int, int
     return raw
 
 
-def added_boxes(graph: Graph, task: LayerTask, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def added_boxes(graph: Graph, task: LayerTask, reading: Reading, held: np.ndarray) -> ReadBoxes:
     """The boxes of a stack that nodes fetch to add them to what they hold of an output, and what they see of them."""
-    reading = task.adds
-    assert reading is not None
     assert isinstance(reading.view, Pool | Resize)
     seen = held.copy()
     seen[..., 2:4] += reading.spans[0].start - task.offset
     seen[volumes(held) == 0] = 0
-    return _raw_boxes(reading.view, seen, graph.stacks[reading.stack].shape), seen
+    return ReadBoxes(raw=_raw_boxes(reading.view, seen, graph.stacks[reading.stack].shape), seen=seen)
 
 
 def output_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
@@ -156,10 +146,9 @@ def _input_boxes(task: LayerTask, spans: tuple[Span, ...], size: tuple[int, int]
     return _boxes(_blocks(task, ranges, _C, layer.C), spans, rows, cols)
 
 
-def _weight_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarray:
-    """The part of the second tensor that takes the place of W."""
-    reading, layer = task.reads_weights, task.workload
-    assert reading is not None
+def _weight_boxes(graph: Graph, task: LayerTask, reading: Reading, ranges: np.ndarray) -> ReadBoxes:
+    """The part of the tensor that takes the place of W."""
+    layer = task.workload
     shape, view = graph.stacks[reading.stack].shape, reading.view
     width = view.size[0] if view else shape[3]
     rows, inner, bound = (_K, _C, layer.C) if task.weight_rows == "K" else (_C, _K, layer.K)
@@ -167,7 +156,7 @@ def _weight_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarr
     samples = ranges[:, _N] if task.has_sample_weights else first
     blocks = _Blocks(samples, ranges[:, _G], first, 1, ranges[:, inner], bound)
     seen = _boxes(blocks, _seen_spans(reading), *_around(ranges[:, rows], width))
-    return reordered_boxes(view, reading.spans, shape, seen) if isinstance(view, Reorder) else seen
+    return ReadBoxes(raw=reordered_boxes(view, reading.spans, shape, seen) if isinstance(view, Reorder) else seen)
 
 
 def _around(positions: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -193,7 +193,7 @@ class _Evaluation:
         """Return what a step moves and holds; equal steps of repeated blocks are computed once."""
         task, layer, homes = self.graph.task(name), self.plan.layers[name], self.plan.homes
         added = addition_of(self.graph, task, [one for one in task.finishes if not is_joined(self.plan, one)])
-        second = homes[task.second.stack] if task.second else None
+        second = homes[task.others[0].stack] if task.others else None
         placed = homes[task.reads.stack], second, homes[task.writes]
         tours = tuple(sorted(layer.tours.items()))
         key = (content_of(self.graph, task), layer.partition, tours, placed, added)

@@ -174,7 +174,7 @@ def _moved(
     push = sum(phase.cycles for task in writers if (phase := steps[task.name].push(home)).flits)
     pull = 0
     for task in readers:
-        second = plan.homes[task.second.stack] if task.second else None
+        second = plan.homes[task.others[0].stack] if task.others else None
         phase = steps[task.name].pull(home, second)
         pull += phase.cycles if phase.flits else 0
     return push, pull

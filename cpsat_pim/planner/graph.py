@@ -197,7 +197,7 @@ class _Builder:
         yield from self._adding_problems(node)
 
     def _view_problems(self, node: NetworkNode) -> Iterator[str]:
-        """What is joined has one size as it is seen, and comes from at most two stacks, one of them of a product."""
+        """What is joined has one size as it is seen; that of a product comes from one stack."""
         parts = self._parts(node)
         named = {*parts, *(() if node.weights or not self._weight_view(node) else node.after[1:])}
         if node.views and (node.input_pool or not set(node.views) <= named):
@@ -206,9 +206,6 @@ class _Builder:
         sizes = {self._seen_alone(node, name) for name in parts}
         if len(sizes) > 1:
             yield f"{node.name}: after: must have one size (got {', '.join(map(str, sorted(sizes)))})"
-        count, most = len(self._seen_alike(node)), 2 if node.weights else 1
-        if count > most:
-            yield f"{node.name}: after: must be tensors of {most} sizes or views at most (got {count})"
 
     def _reorder_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is reordered is read alone, each of its elements once."""
@@ -225,12 +222,10 @@ class _Builder:
             yield f"{node.name}: views: must be the same of all tensors that are reordered together"
 
     def _adding_problems(self, node: NetworkNode) -> Iterator[str]:
-        """What is added is of the output's size as it is seen, alone, and besides an input of one stack."""
-        if not node.adds:
-            return
-        if len(node.adds) > 1 or node.pool or not node.weights or len(self._seen_alike(node)) > 1:
-            yield f"{node.name}: adds: must be one tensor, of a layer that reads one stack and does not pool its output"
-        for name, view in node.adds.items():
+        """What is added is of the output's size as it is seen."""
+        if node.adds and node.pool:
+            yield f"{node.name}: adds: must be of a layer that does not pool its output"
+        for name, view in (node.adds or {}).items():
             seen = self.sizes.seen((name,), None, view.change)
             if isinstance(view.change, Reorder):
                 yield f"{node.name}: adds: {name} must be pooled or resized"
@@ -308,8 +303,8 @@ class _Builder:
             name=node.name,
             workload=node.workload,
             reads=reads,
-            beside=beside[0] if beside else None,
-            adds=next((self._added(name, view) for name, view in (node.adds or {}).items()), None),
+            beside=tuple(beside),
+            adds=tuple(self._added(name, view) for name, view in (node.adds or {}).items()),
             reads_weights=None if node.weights else self._read_as_weights(node),
             weight_rows=None if node.weights else self._weight_rows(node)[0],
             pad=self._pad(node),
@@ -323,24 +318,32 @@ class _Builder:
 
     def build(self) -> Graph:
         """The graph of a network without mistakes."""
+        tasks = tuple(self._task(node) for node in self.nodes)
         return Graph(
             name=self.network.name,
             batch=self.batch,
             stacks=self.stacks,
-            tasks=tuple(self._task(node) for node in self.nodes),
+            tasks=tasks,
             sums=tuple(self.sums.values()),
-            home_of=self._homes(),
+            home_of=self._homes(tasks),
             stack_of=self.stack_of,
         )
 
-    def _homes(self) -> dict[str, str]:
-        """Stacks whose members are operands of one sum have one home, named by the earliest that is not spread."""
+    def _homes(self, tasks: Sequence[LayerTask]) -> dict[str, str]:
+        """Stacks whose members are operands of one sum, or that one layer reads besides the first, have one home, named
+        by the earliest that is not spread.
+        """
         home = {name: name for name in self.stacks}
         order = sorted(self.stacks, key=lambda name: bool(self.stacks[name].spread))
-        for one in self.sums.values():
-            names = {home[self.stack_of[operand]] for operand in one.operands}
-            first = min(names, key=order.index)
+        for together in (*map(self._summed, self.sums.values()), *(task.read_stacks[1:] for task in tasks)):
+            names = {home[stack] for stack in together}
+            first = min(names, key=order.index, default="")
             home = {name: first if target in names else target for name, target in home.items()}
-            if any(len(self.stacks[self.stack_of[operand]].members) > 1 for operand in one.operands):
-                raise ValueError(f"{self.network.name}: {one.first}: operands of a sum must not be concatenated")
         return home
+
+    def _summed(self, one: Sum) -> list[str]:
+        """The stacks of a sum's operands."""
+        stacks = [self.stack_of[operand] for operand in one.operands]
+        if any(len(self.stacks[stack].members) > 1 for stack in stacks):
+            raise ValueError(f"{self.network.name}: {one.first}: operands of a sum must not be concatenated")
+        return stacks

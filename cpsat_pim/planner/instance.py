@@ -116,10 +116,10 @@ class Instance:
         self, task: LayerTask, region: Region | None = None, homes: dict[str, list[Home]] | None = None
     ) -> LayerOptions:
         """Return the options of a layer on a region, the whole array if none is given, with some homes on it."""
-        where, second = region or self.space.region_of(task, self.free), _second(task)
+        where = region or self.space.region_of(task, self.free)
         partitions = list(self.space.partitions(task, where))
         placed = self.homes | (homes or {})
-        reads, *reads_weights, writes = (placed[self.graph.home_of[name]] for name in _stacks(task))
+        reads, *others, writes = (placed[self.graph.home_of[name]] for name in _stacks(task))
         return LayerOptions(
             graph=self.graph,
             task=task,
@@ -128,7 +128,7 @@ class Instance:
             weighing=self.weighing,
             is_tied=self.space.is_tied,
             reads=reads,
-            reads_weights=reads_weights[0] if second else [],
+            others=others[0] if others else [],
             writes=writes,
             partitions=partitions,
             first_node=self.first_node,
@@ -153,7 +153,7 @@ class Instance:
                 joins=[self._join(one) for one in block.joined],
                 macs_per_cycle=self.array.node.pe_array.macs_per_cycle,
                 make_options=self._options_of,
-                inner_homes=lambda name, region: self.space.homes(self.graph.stacks[name].shape, region),
+                inner_homes=lambda name, region: self.space.homes(self.graph.home_shape(name), region),
                 factor=self._factor,
                 locate=self._at,
             )  # fmt: skip
@@ -223,8 +223,8 @@ class Instance:
 
     def _factor(self, task: LayerTask, table: np.ndarray) -> Factor:
         """Return a layer's table over the homes that it depends on; one that it reads and writes is one variable."""
-        names = [self.graph.home_of[stack] for stack in _stacks(task)]
-        cost, tie = (table[i] if _second(task) else table[i][:, 0, :] for i in (0, 1))
+        names = self.roles(task)
+        cost, tie = (table[i] if task.others else table[i][:, 0, :] for i in (0, 1))
         for i in range(len(names) - 1, 0, -1):
             if names[i] in names[:i]:
                 at = names.index(names[i])
@@ -255,13 +255,13 @@ class Instance:
         return [self._factor(task, self.options[task.name].table(False, price)) for task in self.graph.tasks]
 
     def roles(self, task: LayerTask) -> list[str]:
-        """Return the homes that a layer reads (I, and what takes the place of W) and writes."""
+        """Return the homes that a layer reads (of the first stack, and of all others) and writes."""
         return [self.graph.home_of[name] for name in _stacks(task)]
 
     def _at(self, task: LayerTask, values: dict[str, int]) -> At:
         """Return the indices of the homes that a layer reads and writes."""
-        reads, *reads_weights, writes = (values[self.graph.home_of[name]] for name in _stacks(task))
-        return reads, reads_weights[0] if reads_weights else 0, writes
+        reads, *others, writes = (values[self.graph.home_of[name]] for name in _stacks(task))
+        return reads, others[0] if others else 0, writes
 
     # --- Plans -------------------------------------------------------------------------------------------------------
 
@@ -334,14 +334,9 @@ class Instance:
 
 
 def _stacks(task: LayerTask) -> list[str]:
-    """Return the stacks that a layer reads (I, and what takes the place of W) and writes."""
-    return [task.reads.stack, *_second(task), task.writes]
+    """Return stacks by which homes a layer reads (that of the first, and of all others) and writes."""
+    return [*task.read_stacks[:2], task.writes]
 
 
 def _pair(factor: Factor, at: tuple[int, ...]) -> tuple[int, int]:
     return int(factor.cost[at]), int(factor.tie[at])
-
-
-def _second(task: LayerTask) -> list[str]:
-    """Return the stack that is read besides, if one is."""
-    return [task.second.stack] if task.second else []

@@ -10,21 +10,31 @@ from cpsat_pim.planner.boxes import pooled_boxes
 from cpsat_pim.planner.home_tables import homes_table, operands_table
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import Rates
-from cpsat_pim.planner.step import Step
-from cpsat_pim.planner.tours import PULL, SHARES_INPUT
-from tables.array.table import MEASURES, Speeds, pull_table, push_table
-
-_NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
+from cpsat_pim.planner.step import Pull, Step
+from tables.array.table import MEASURES, Moved, Speeds, measure_pairs, nothing_moved, pull_each, push_table
 
 
-def measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[Home]) -> np.ndarray:
+def measured_pulls(step: Step, reads: Sequence[Home], others: Sequence[Home]) -> np.ndarray:
     """Return the measures of the pull for all homes: int64[homes, homes of what is read besides or 1, MEASURES]."""
-    out = np.zeros((len(reads), max(1, len(reads_weights)), MEASURES), dtype=np.int64)
-    for own in _by_region(reads):
-        for second in _by_region(reads_weights) or [[]]:
-            chosen = [reads[i] for i in own], [reads_weights[i] for i in second]
-            out[np.ix_(own, second or [0])] = _measured_pulls(step, *chosen)
+    out = np.zeros((len(reads), max(1, len(others)), MEASURES), dtype=np.int64)
+    first, rest = _moved(step, step.pulls[:1], reads), _moved(step, step.pulls[1:], others)
+    measure_pairs(step.rates.grid, _speeds(step.rates), first, rest, out)
     return out
+
+
+def _moved(step: Step, pulls: Sequence[Pull], homes: Sequence[Home]) -> Moved:
+    """Return what nodes pull from each home; nothing from one home if there is none."""
+    nodes = step.array.nodes
+    found = nothing_moved(max(1, len(homes)), nodes)
+    for own in _by_region(homes):
+        moved = nothing_moved(len(own), nodes)
+        for one in pulls:
+            table = homes_table(step.array.cols, one.stack.extent, tuple(homes[i] for i in own))
+            width = one.stack.element_bytes
+            pull_each(step.rates.grid, step.numbers, one.tours, step.needed(one), table, one.viewed, width, moved)
+        for counted, some in zip(found, moved, strict=True):
+            counted[own] = some
+    return found
 
 
 def _by_region(homes: Sequence[Home]) -> list[list[int]]:
@@ -33,36 +43,6 @@ def _by_region(homes: Sequence[Home]) -> list[list[int]]:
     for i, home in enumerate(homes):
         found.setdefault(home.region, []).append(i)
     return list(found.values())
-
-
-def _measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[Home]) -> np.ndarray:
-    """Return the same for homes of one region each."""
-    array, task, boxes, stacks = step.array, step.task, step.boxes, step.graph.stacks
-    tours = step.tours_of(PULL, SHARES_INPUT)
-    stack = stacks[task.reads.stack]
-    out = np.zeros((len(reads), max(1, len(reads_weights)), MEASURES), dtype=np.int64)
-    tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.extent, ())
-    if task.second is not None and step.second[0] is not None:
-        tours_w = step.second_tours
-        boxes_w = step.of_nodes(step.second[0])[tours_w[:, 0]]
-        homes_w = homes_table(array.cols, stacks[task.second.stack].extent, tuple(reads_weights))
-    pull_table(
-        step.rates.grid,
-        _speeds(step.rates),
-        array.nodes,
-        step.numbers,
-        tours,
-        step.of_nodes(boxes.input)[tours[:, 0]],
-        homes_table(array.cols, stack.extent, tuple(reads)),
-        step.viewed,
-        tours_w,
-        boxes_w,
-        homes_w,
-        step.viewed_second,
-        stack.element_bytes,
-        out,
-    )
-    return out
 
 
 def measured_pushes(step: Step, writes: Sequence[Home]) -> np.ndarray:

@@ -81,7 +81,7 @@ def _home_reasons(instance: Instance, plan: Plan) -> Iterator[str]:
     for block in (parallel.block for parallel in instance.parallels):
         for branch, inner in zip(block.branches, block.inner, strict=True):
             if branch[0] in placed:
-                homes |= {name: instance.space.homes(graph.stacks[name].shape, placed[branch[0]]) for name in inner}
+                homes |= {name: instance.space.homes(graph.home_shape(name), placed[branch[0]]) for name in inner}
     for name, home in plan.homes.items():
         if home not in homes[graph.home_of[name]]:
             yield f"homes.{name}: this home is not searched"

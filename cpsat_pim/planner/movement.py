@@ -25,7 +25,6 @@ from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_indices, part_ranges, part_size
 from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.tensors import Graph, LayerTask, Stack
-from cpsat_pim.planner.tours import SHARES_INPUT
 
 
 def most_at_home(stack: Stack, homes: Sequence[Home]) -> int:
@@ -46,13 +45,14 @@ class Least:
         return per_cycle * self.cycles if self.node_bytes <= room_bytes else INFINITE
 
 
-def least_of(graph: Graph, task: LayerTask, partition: Partition, rates: Rates, at_home: tuple[int, int, int]) -> Least:
+def least_of(graph: Graph, task: LayerTask, partition: Partition, rates: Rates, at_home: Sequence[int]) -> Least:
     """Return what a step takes at least.
 
-    `at_home`: the most elements of what is read, of what takes the place of W and of what is written on one node.
+    `at_home`: the most elements on one node of each stack that is read, in turn, and of the one that is written.
     """
     first = _FirstNode(graph, task, partition, rates)
-    cycles = first.pull(*at_home[:2]) + first.reduce() + first.push(at_home[2])
+    *read, written = at_home
+    cycles = first.pull(read) + first.reduce() + first.push(written)
     return Least(cycles=cycles, node_bytes=first.node_bytes())
 
 
@@ -68,33 +68,30 @@ class _FirstNode:
         self.boxes = boxes_of_parts(graph, task, ranges)
         self.output = int(volumes(self.boxes.output).sum())
 
-    def pull(self, read: int, read_weights: int) -> int:
-        """What arrives is written, and each owner's part of a box arrives for itself."""
-        boxes, stacks, task = self.boxes, self.graph.stacks, self.task
-        arriving = max(int(volumes(boxes.input).sum()) - read, 0)
-        size, scans = arriving * stacks[task.reads.stack].element_bytes, _parts(arriving, read)
-        if boxes.second is not None and task.second is not None:
-            arriving = max(int(volumes(boxes.second).sum()) - read_weights, 0)
-            size += arriving * stacks[task.second.stack].element_bytes
-            scans += _parts(arriving, read_weights)
-        return max(self._scan_cycles(size, scans), self._pull_over_bus(read, read_weights))
+    def pull(self, read: Sequence[int]) -> int:
+        """What arrives is written, and each owner's part of a box arrives for itself; what is added is left out."""
+        size, scans = 0, 0
+        for boxes, width, at_home in zip(self.boxes.read, self._widths, read, strict=False):
+            arriving = max(int(volumes(boxes.raw).sum()) - at_home, 0)
+            size, scans = size + arriving * width, scans + _parts(arriving, at_home)
+        return max(self._scan_cycles(size, scans), self._pull_over_bus(read))
 
-    def _pull_over_bus(self, read: int, read_weights: int) -> int:
+    @property
+    def _widths(self) -> list[int]:
+        """Bytes of an element of each stack that is read, in turn."""
+        return [self.graph.stacks[stack].element_bytes for stack in self.task.read_stacks]
+
+    def _pull_over_bus(self, read: Sequence[int]) -> int:
         """Over a host, the flits of all boxes that the first row reads."""
-        task, array = self.task, self.rates.array
-        if array.interconnect != HOST:
+        if self.rates.array.interconnect != HOST:
             return 0
-        ranges, members = self._read_by_first_row(SHARES_INPUT)
-        arriving = volumes(boxes_of_parts(self.graph, task, ranges).input).reshape(len(members), -1).sum(axis=1)
-        size = _lacking(arriving, members, read) * self.graph.stacks[task.reads.stack].element_bytes
-        if task.second is not None and task.adds is None:
-            ranges, members = self._read_by_first_row(SHARES_INPUT if task.beside else task.weight_dims)
-            boxes = boxes_of_parts(self.graph, task, ranges).second
-            assert boxes is not None
+        size = 0
+        for i, (width, at_home) in enumerate(zip(self._widths[: len(self.boxes.read)], read, strict=False)):
+            ranges, members = self._read_by_first_row(self.task.shares_of(i))
+            boxes = boxes_of_parts(self.graph, self.task, ranges).read[i].raw
             arriving = volumes(boxes).reshape(len(members), -1).sum(axis=1)
-            width = self.graph.stacks[task.second.stack].element_bytes
-            size += _lacking(arriving, members, read_weights) * width
-        return -(-size // array.flit_bytes)
+            size += _lacking(arriving, members, at_home) * width
+        return -(-size // self.rates.array.flit_bytes)
 
     def _read_by_first_row(self, dims: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return the ranges of parts of the first row that differ in some dims, and how many nodes have each."""
@@ -139,13 +136,13 @@ class _FirstNode:
 
     def node_bytes(self) -> int:
         """All that is read, weights among it, and all that is computed unless it becomes a sum."""
-        boxes, stacks, task, layer = self.boxes, self.graph.stacks, self.task, self.task.workload
-        seen = [boxes.input, *(one for one in (boxes.seen_input, boxes.seen_second) if one is not None)]
-        found = sum(int(volumes(one).sum()) for one in seen) * stacks[task.reads.stack].element_bytes
-        if task.reads_weights is None:
-            found += int(boxes.weight_elements[0]) * layer.weight_bytes
-        if boxes.second is not None and task.second is not None and task.second.stack != task.reads.stack:
-            found += int(volumes(boxes.second).sum()) * stacks[task.second.stack].element_bytes
+        task, layer = self.task, self.task.workload
+        found = int(self.boxes.weight_elements[0]) * layer.weight_bytes if task.has_weights else 0
+        raw: dict[str, int] = {}  # what is read twice of a stack may lie there once
+        for boxes, width, stack in zip(self.boxes.read, self._widths, task.read_stacks, strict=False):
+            raw[stack] = max(raw.get(stack, 0), int(volumes(boxes.raw).sum()) * width)
+            found += int(volumes(boxes.seen).sum()) * width if boxes.seen is not None else 0
+        found += sum(raw.values())
         if self.partition.split("C") > 1:
             return found + self.output * layer.psum_bytes
         return found + (0 if task.finishes else self.output * layer.output_bytes)

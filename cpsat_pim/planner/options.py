@@ -45,7 +45,7 @@ class _Row:
 
 @define(kw_only=True, eq=False)
 class LayerOptions:
-    """All partitions of a layer, as rows; `reads`, `reads_weights`, `writes` are the homes that are looked at.
+    """All partitions of a layer, as rows; `reads`, `others`, `writes` are the homes that are looked at.
 
     Rows that were looked at, `seen` of them, come first; what they move is in arrays. Of the others those are left out
     whose step takes more than `room_bytes` on its region's first node. Bytes have a price on `first_node`.
@@ -58,7 +58,7 @@ class LayerOptions:
     weighing: Weighing
     is_tied: bool
     reads: Sequence[Home]
-    reads_weights: Sequence[Home]
+    others: Sequence[Home]
     writes: Sequence[Home]
     partitions: Sequence[Partition]
     first_node: int = 0
@@ -83,14 +83,14 @@ class LayerOptions:
     _floors: dict[Price, np.ndarray] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        homes = self.reads, self.reads_weights, self.writes
+        homes = self.reads, self.others, self.writes
         self.layout_pairs = layout_pairs(self.reads, self.writes, self.is_tied)
         self._parts = Parts(graph=self.graph, task=self.task, rates=self.rates, layouts=self.layout_pairs, homes=homes)
         self.rows = [_Row(partition=one, program=self._parts.programs(one), floor=0) for one in self.partitions]
         self._order((), FREE_BYTES)
         self.rows = [row for row in self.rows if row.floor < INFINITE]
         count, pairs, weighing = len(self.rows), len(self.layout_pairs), self.weighing
-        self._pull = np.empty((2, count, len(self.reads), max(1, len(self.reads_weights))), dtype=np.int64)
+        self._pull = np.empty((2, count, len(self.reads), max(1, len(self.others))), dtype=np.int64)
         self._push = np.empty((2, count, len(self.writes)), dtype=np.int64)
         self._own = np.empty((2, 2, count, pairs), dtype=np.int64)
         self._made_of = [[_NOTHING] * pairs for _ in self.rows]
@@ -219,7 +219,7 @@ class LayerOptions:
 
     def _compute(self, i: int) -> None:
         step = self._step(self.rows[i].partition)
-        self._pull[:, i] = self.weighing.of_measures(measured_pulls(step, self.reads, self.reads_weights))
+        self._pull[:, i] = self.weighing.of_measures(measured_pulls(step, self.reads, self.others))
         self._push[:, i] = self.weighing.of_measures(measured_pushes(step, self.writes))
         if step.is_reduced:
             layouts = {home.layout for home in self.writes}
@@ -266,12 +266,12 @@ class LayerOptions:
         """No row that was not looked at costs less."""
         return int(self.floors(price).min(initial=INFINITE))
 
-    def costs_of(self, reads: np.ndarray, reads_weights: np.ndarray, writes: np.ndarray) -> np.ndarray:
+    def costs_of(self, reads: np.ndarray, others: np.ndarray, writes: np.ndarray) -> np.ndarray:
         """Return lower bounds of all rows that were looked at, at given homes: int64[rows, homes]; without replicas."""
         self._update()
         s = self.seen
         own = self._own[0, 0, :s][:, self._pair_of[reads, writes]]
-        moved = self._pull[0, :s][:, reads, reads_weights] + self._push[0, :s][:, writes]
+        moved = self._pull[0, :s][:, reads, others] + self._push[0, :s][:, writes]
         found: np.ndarray = np.minimum(own + moved, INFINITE)
         return found
 
@@ -306,8 +306,8 @@ class LayerOptions:
 
     def _moved_at(self, at: At) -> np.ndarray:
         """Return (cost, tie) of what every row that was looked at moves, at these homes: int64[2, rows]."""
-        reads, reads_weights, writes = at
-        found: np.ndarray = self._pull[:, : self.seen, reads, reads_weights] + self._push[:, : self.seen, writes]
+        reads, others, writes = at
+        found: np.ndarray = self._pull[:, : self.seen, reads, others] + self._push[:, : self.seen, writes]
         return found
 
     def programs_below(self, at: At, cost: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from cpsat_pim.planner.alike import stacks_of
 from cpsat_pim.planner.array import HOST
 from cpsat_pim.planner.movement import Least, least_of, most_at_home
 from cpsat_pim.planner.nodes import Layouts, NodeProblem
@@ -22,7 +23,7 @@ from cpsat_pim.planner.tensors import Graph, LayerTask
 class Parts:
     """Parts of one layer.
 
-    `layouts`: pairs of I and O. `homes`: of what is read, of what takes the place of W, and of what is written.
+    `layouts`: pairs of I and O. `homes`: of the first stack that is read, of all others, and of what is written.
     """
 
     graph: Graph
@@ -51,15 +52,11 @@ class Parts:
         return self._least[key]
 
     @cached_property
-    def _most_at_home(self) -> tuple[int, int, int]:
-        """Return the most elements on one node of what is read, of what takes the place of W and of what is written."""
-        task, (reads, reads_weights, writes) = self.task, self.homes
-        second, stacks = task.second, self.graph.stacks
-        return (
-            most_at_home(stacks[task.reads.stack], reads),
-            most_at_home(stacks[second.stack], reads_weights) if second else 0,
-            most_at_home(stacks[task.writes], writes),
-        )
+    def _most_at_home(self) -> tuple[int, ...]:
+        """Return the most elements on one node of each stack that is read, in turn, and of the one that is written."""
+        reads, others, writes = self.homes
+        placed = [reads, *[others] * len(self.task.others), writes]
+        return tuple(map(most_at_home, stacks_of(self.graph, self.task), placed))
 
 
 def _splits(partition: Partition) -> tuple[int, ...]:

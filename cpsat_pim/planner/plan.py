@@ -174,10 +174,9 @@ def is_joined(plan: Plan, one: Sum) -> bool:
 
 def is_read_from(task: LayerTask, stack: str, channels: tuple[int, int]) -> bool:
     """Whether a layer reads some of these channels of a stack."""
-    readings = [task.reads, *([task.second] if task.second else [])]
     return any(
         reading.stack == stack and any(a < channels[1] and channels[0] < b for a, b in reading.channels)
-        for reading in readings
+        for reading in task.readings
     )
 
 
@@ -222,4 +221,4 @@ def _home_problems(graph: Graph, plan: Plan) -> Iterator[str]:
         if name not in plan.homes:
             yield f"homes: {name} is missing"
         elif plan.homes[name] != plan.homes.get(graph.home_of[name]):
-            yield f"homes: {name} and {graph.home_of[name]} are added, so they must have one home"
+            yield f"homes: {name} and {graph.home_of[name]} are added or read together, so they must have one home"

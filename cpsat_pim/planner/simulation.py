@@ -199,7 +199,7 @@ def _layer(graph: Graph, node: NetworkNode, numbers: dict[str, int]) -> simulato
         views=_views(graph, node, after) if node.views else (),
         has_heads=task.has_heads,
         has_sample_weights=task.has_sample_weights,
-        added=next(((numbers[name], _view(view)) for name, view in (node.adds or {}).items()), None),
+        added=tuple((numbers[name], _view(view)) for name, view in (node.adds or {}).items()),
         weight_view=_weight_view(task),
         weight_dim=-1 if task.weight_rows is None else Dim[task.weight_rows],
     )

@@ -119,7 +119,7 @@ class Space:
         free = self.constraints.free_region(array)
         found = {}
         for name in graph.homes:
-            shape, fixed = graph.stacks[name].shape, self.constraints.of_home(graph, name)
+            shape, fixed = graph.home_shape(name), self.constraints.of_home(graph, name)
             found[name] = [home for home in self._homes_at(shape, free, fixed) if not _breaks(home, fixed)]
             if not found[name]:
                 raise ValueError(f"homes.{name}: no home of the space keeps to all that is fixed of it")

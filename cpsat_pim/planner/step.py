@@ -1,6 +1,8 @@
 """The phases of one step: boxes of its nodes in, costs of its phases out (docs/array.md, section 5)."""
 
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain, repeat
 
 import numpy as np
 from attrs import field, frozen
@@ -12,7 +14,7 @@ from cpsat_pim.planner.boxes import output_boxes as boxes_of_output
 from cpsat_pim.planner.home_tables import one_home
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, layout_code, part_size
 from cpsat_pim.planner.phases import PhaseCost, Rates, Work
-from cpsat_pim.planner.tensors import Graph, LayerTask
+from cpsat_pim.planner.tensors import Graph, LayerTask, Stack
 from cpsat_pim.planner.tours import (
     PULL,
     PULL_W,
@@ -26,13 +28,22 @@ from cpsat_pim.planner.tours import (
     tours_of,
     weight_groups,
 )
-from cpsat_pim.planner.views import viewed
-from tables.array.counts import Homes
+from cpsat_pim.planner.views import ReadBoxes, viewed
 from tables.array.pull import gather_weights, pull
 from tables.array.push import Viewed, push, reduce_scatter, review
 
 #: Dims that a reduced part may be cut along, the first of the largest first.
 _CHUNK_DIMS = ("K", "Q", "P", "N", "G")
+
+
+@frozen(kw_only=True, eq=False)
+class Pull:
+    """What the nodes of a step pull of a stack: boxes, along which tours, and what they make of them."""
+
+    stack: Stack
+    boxes: ReadBoxes
+    tours: np.ndarray
+    viewed: Viewed
 
 
 @frozen(kw_only=True, eq=False)
@@ -72,11 +83,27 @@ class Step:
         return self.partition.split("C") > 1
 
     @cached_property
-    def second(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """The boxes that each node reads besides its input, and what it sees of them, if that is something else."""
-        if self.task.adds is not None:
-            return added_boxes(self.graph, self.task, self.held)
-        return self.boxes.second, self.boxes.seen_second
+    def pulls(self) -> tuple[Pull, ...]:
+        """What the nodes pull, in the order of the layer's readings."""
+        graph, task = self.graph, self.task
+        read = (*self.boxes.read, *(added_boxes(graph, task, reading, self.held) for reading in task.adds))
+        return tuple(
+            Pull(
+                stack=graph.stacks[reading.stack],
+                boxes=boxes,
+                tours=tours,
+                viewed=viewed(reading.view, boxes, is_added),
+            )
+            for reading, boxes, (tours, is_added) in zip(task.readings, read, self._tours_of_readings(), strict=True)
+        )
+
+    def _tours_of_readings(self) -> Iterator[tuple[np.ndarray, bool]]:
+        """The tours of each reading: of nodes that need the same; what is added (True), each node pulls for itself."""
+        task = self.task
+        yield from repeat((self.tours_of(PULL, SHARES_INPUT), False), 1 + len(task.beside))
+        if task.reads_weights:
+            yield self.tours_of(PULL_W, task.weight_dims), False
+        yield from repeat((tours_of(self.array, self.partition, LAYER_DIMS), True), len(task.adds))
 
     # Phases
 
@@ -90,58 +117,21 @@ class Step:
             gather_weights(self.rates.grid, groups, elements, width, work.loads, work.dram, work.totals, work.received)
         return work.cost("weights", self.rates)
 
-    def pull(self, home: Home, second_home: Home | None = None) -> PhaseCost:
-        """Input boxes, and those of what is read besides, from their homes."""
-        work, task = Work(self.array), self.task
-        tours = self.tours_of(PULL, SHARES_INPUT)
-        self._pull(work, tours, self.boxes.input, task.reads.stack, home, self.viewed)
-        boxes = self.second[0]
-        if task.second is not None and second_home is not None and boxes is not None:
-            self._pull(work, self.second_tours, boxes, task.second.stack, second_home, self.viewed_second)
+    def pull(self, home: Home, other_home: Home | None = None) -> PhaseCost:
+        """Input boxes from their home, and those of what is read besides from the one home of all others."""
+        work, grid = Work(self.array), self.rates.grid
+        for one, place in zip(self.pulls, chain([home], repeat(other_home)), strict=False):
+            assert place is not None
+            homes, width = one_home(self.array.cols, one.stack.extent, place), one.stack.element_bytes
+            counters = (work.loads, work.dram, work.totals)
+            pull(grid, one.tours, self.needed(one), homes, 0, width, *counters, work.received)
+            review(grid, self.numbers, one.viewed, layout_code(place.layout), width, work.dram, work.totals)
         return work.cost("pull", self.rates)
 
-    @property
-    def second_tours(self) -> np.ndarray:
-        """The tours of what is read besides: of nodes that need the same, each by itself what it adds to its output."""
-        if self.task.adds is not None:
-            return tours_of(self.array, self.partition, LAYER_DIMS)
-        return self.tours_of(*((PULL_W, self.task.weight_dims) if self.task.reads_weights else (PULL, SHARES_INPUT)))
-
-    @cached_property
-    def viewed(self) -> Viewed:
-        """What nodes pool or resize of their input."""
-        return viewed(self.task.reads.view, self.boxes.input, self.boxes.seen_input)
-
-    @cached_property
-    def viewed_second(self) -> Viewed:
-        """The same of what is read besides."""
-        view = self.task.second.view if self.task.second else None
-        return viewed(view, *self.second, is_added=self.task.adds is not None)
-
-    def _pull(
-        self,
-        work: Work,
-        tours: np.ndarray,
-        boxes: np.ndarray,
-        stack: str,
-        home: Home,
-        viewed: Viewed,
-    ) -> None:
-        width = self.graph.stacks[stack].element_bytes
-        pull(
-            self.rates.grid,
-            tours,
-            self.of_nodes(boxes)[tours[:, 0]],
-            self._homes(stack, home),
-            0,
-            width,
-            work.loads,
-            work.dram,
-            work.totals,
-            work.received,
-        )
-        layout = layout_code(home.layout)
-        review(self.rates.grid, self.numbers, viewed, layout, width, work.dram, work.totals)
+    def needed(self, one: Pull) -> np.ndarray:
+        """The boxes that the nodes of each tour need: int64[tours, boxes, 8]."""
+        boxes: np.ndarray = self.of_nodes(one.boxes.raw)[one.tours[:, 0]]
+        return boxes
 
     def reduce(self, layout: str) -> PhaseCost:
         """Add partial sums, where C is split; they lie in the layout of the output's home."""
@@ -158,7 +148,7 @@ class Step:
         """Outputs to their home, where other operands are added to them."""
         work, held = Work(self.array), self.held
         pooled = pooled_boxes(held, self.task.pool) if self.task.pool else held
-        homes = self._homes(self.task.writes, home)
+        homes = one_home(self.array.cols, self.graph.stacks[self.task.writes].extent, home)
         at_home, width = np.zeros(len(held), dtype=np.int64), self.task.workload.output_bytes
         push(
             self.rates.grid,
@@ -178,10 +168,6 @@ class Step:
             add_operands(work, self.rates, added, home, width)
         work.received = self.of_nodes(at_home)  # here: elements that stay
         return work.cost("push", self.rates)
-
-    def _homes(self, stack: str, home: Home) -> Homes:
-        """Home of a stack as the kernels read it."""
-        return one_home(self.array.cols, self.graph.stacks[stack].extent, home)
 
     def tours_of(self, exchange: str, dims: tuple[str, ...]) -> np.ndarray:
         """Tours of the sets that agree in some dims: the plan's, else the default ones."""
@@ -230,10 +216,9 @@ class Step:
             own = whole * layer.psum_bytes + (volumes(self.held).sum(axis=-1) - self._stays(stay)) * layer.output_bytes
         else:
             own = (whole - self._stays(stay)) * layer.output_bytes
-        width = self.graph.stacks[self.task.reads.stack].element_bytes
-        for seen in (boxes.seen_input, self.second[1]):
-            if seen is not None:
-                own = own + volumes(seen).sum(axis=-1) * width
+        for one in self.pulls:
+            if one.boxes.seen is not None:
+                own = own + volumes(one.boxes.seen).sum(axis=-1) * one.stack.element_bytes
         staged: np.ndarray = pulled.received + weights_phase.received + self.of_nodes(own)
         return staged
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from attrs import frozen
 
 from cpsat_pim.planner.channels import Span
-from cpsat_pim.planner.sums import Extent, Sum
-from cpsat_pim.planner.tours import SHARES_WEIGHTS
+from cpsat_pim.planner.sums import Extent, Shape, Sum
+from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Pool, Range, Resize
 from cpsat_pim.workload.reorders import Reorder
@@ -62,15 +62,15 @@ class Reading:
 class LayerTask:
     """A layer with its tensors: `pad` (left, top), `offset` of its output's channels in the stack that it writes.
 
-    `beside`: what its input has of a second stack. `adds`: what is added to its output. `has_heads`: N counts heads
-    that lie along channels. `has_sample_weights`: W differs between samples, as keys and values do.
+    `beside`: what its input has of other stacks. `adds`: what is added to its output. `has_heads`: N counts heads that
+    lie along channels. `has_sample_weights`: W differs between samples, as keys and values do.
     """
 
     name: str
     workload: ConvWorkload
     reads: Reading
-    beside: Reading | None = None
-    adds: Reading | None = None
+    beside: tuple[Reading, ...] = ()
+    adds: tuple[Reading, ...] = ()
     reads_weights: Reading | None
     weight_rows: str | None
     pad: tuple[int, int]
@@ -98,15 +98,30 @@ class LayerTask:
         return self.reads_weights is None
 
     @property
-    def second(self) -> Reading | None:
-        """What it reads besides `reads`: in the place of W, of a second stack, or to add it to its output."""
-        return self.reads_weights or self.beside or self.adds
+    def others(self) -> tuple[Reading, ...]:
+        """What it reads besides `reads`: of other stacks, in the place of W, or to add it to its output."""
+        return (*self.beside, *((self.reads_weights,) if self.reads_weights else ()), *self.adds)
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """All that it reads."""
+        return (self.reads, *self.others)
+
+    def shares_of(self, number: int) -> tuple[str, ...]:
+        """The dims by which nodes need the same of a reading (by number; not of what is added)."""
+        return SHARES_INPUT if number <= len(self.beside) else self.weight_dims
+
+    @property
+    def read_stacks(self) -> tuple[str, ...]:
+        """The stacks that it reads, in the order of its readings."""
+        return tuple(reading.stack for reading in self.readings)
 
 
 @frozen(kw_only=True, slots=False)
 class Graph:
     """A network's stacks by name, its layers in order, and its sums; `home_of`: the stack whose home a stack shares.
 
+    Operands of a sum share one, and so do the stacks that one layer reads besides the first.
     `batch`: samples at once; N of the layers is so many times that of the network.
     """
 
@@ -131,6 +146,12 @@ class Graph:
         """Stacks that need a home of their own, the input's first."""
         return tuple(dict.fromkeys(self.home_of.values()))
 
+    def home_shape(self, name: str) -> Shape:
+        """The size of a home along each axis: the least of the stacks that share it, but those that are spread."""
+        sharing = [self.stacks[stack] for stack, home in self.home_of.items() if home == name]
+        n, c, h, w = (min(one.shape[axis] for one in sharing if axis not in one.spread) for axis in range(4))
+        return n, c, h, w
+
     def readers(self, stack: str) -> tuple[str, ...]:
         """Layers that read a stack."""
         return tuple(self._readers.get(stack, ()))
@@ -139,6 +160,6 @@ class Graph:
     def _readers(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for task in self.tasks:
-            for stack in dict.fromkeys(reading.stack for reading in (task.reads, task.second) if reading):
+            for stack in dict.fromkeys(task.read_stacks):
                 found.setdefault(stack, []).append(task.name)
         return found

@@ -3,6 +3,7 @@
 """
 
 import numpy as np
+from attrs import frozen
 
 from cpsat_pim.workload.joins import LINEAR, NEAREST, Pool, Resize
 from cpsat_pim.workload.reorders import Reorder
@@ -11,6 +12,17 @@ from tables.array.push import Viewed
 _NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
 #: Of a tensor that is read as it is.
 AS_IT_IS = Viewed(_NO_BOXES, _NO_BOXES, 0, 0, False)
+
+
+@frozen(kw_only=True, eq=False)
+class ReadBoxes:
+    """Boxes of what a layer reads of a stack, int64[nodes, boxes, 8].
+
+    `seen`: the same as the layer sees them, where nodes store them as such; None where they are not pooled or resized.
+    """
+
+    raw: np.ndarray
+    seen: np.ndarray | None = None
 
 
 def source_ranges(view: Pool | Resize, axis: int, at: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -28,15 +40,13 @@ def source_ranges(view: Pool | Resize, axis: int, at: np.ndarray, size: int) -> 
     return place // parts, -(-place // parts) + 1
 
 
-def viewed(
-    view: Pool | Resize | Reorder | None, raw: np.ndarray | None, seen: np.ndarray | None, is_added: bool = False
-) -> Viewed:
-    """Return boxes int64[nodes, boxes, 8] as the kernels read them, with the additions that a view takes.
+def viewed(view: Pool | Resize | Reorder | None, boxes: ReadBoxes, is_added: bool = False) -> Viewed:
+    """Return boxes as the kernels read them, with the additions that a view takes.
 
     One an element that is pooled, three an element that is blended of four. `is_added`: to what the node computes.
     """
-    if raw is None or seen is None or view is None or isinstance(view, Reorder):
+    if boxes.seen is None or view is None or isinstance(view, Reorder):
         return AS_IT_IS
     if isinstance(view, Pool):
-        return Viewed(raw, seen, 1, 0, is_added)
-    return Viewed(raw, seen, 0, 0 if view.kind == NEAREST else 3, is_added)
+        return Viewed(boxes.raw, boxes.seen, 1, 0, is_added)
+    return Viewed(boxes.raw, boxes.seen, 0, 0 if view.kind == NEAREST else 3, is_added)

@@ -63,47 +63,52 @@ def measure(
     out[ADDS] = totals[ADDITIONS]
 
 
+class Moved(NamedTuple):
+    """What is moved for each of some homes: int64[homes, nodes, 6], int64[homes, nodes, 3], int64[homes, TOTALS]."""
+
+    loads: np.ndarray
+    dram: np.ndarray
+    totals: np.ndarray
+
+
+def nothing_moved(homes: int, nodes: int) -> Moved:
+    """Counters of so many homes and nodes of the array."""
+    return Moved(*(np.zeros((homes, *shape), np.int64) for shape in ((nodes, 6), (nodes, 3), (TOTALS,))))
+
+
 @njit
-def pull_table(
+def pull_each(
     grid: Grid,
-    speeds: Speeds,
-    count: int,
     nodes: np.ndarray,
     tours: np.ndarray,
     boxes: np.ndarray,
     homes: Homes,
     viewed: Viewed,
-    tours_w: np.ndarray,
-    boxes_w: np.ndarray,
-    homes_w: Homes,
-    viewed_w: Viewed,
     width: int,
-    out: np.ndarray,
+    moved: Moved,
 ) -> None:
-    """The pull phase for every home of I, and of what is W or a second part of I: `out`, int64[homes, homes of it or 1,
-    MEASURES].
-
-    `homes_w` are none without a second tensor. `count`: nodes of the array.
-    Messages of both operands add up, so each is counted once a home; of their chains the longer one is waited for.
-    """
-    loads_w, dram_w = np.zeros((out.shape[1], count, 6), np.int64), np.zeros((out.shape[1], count, 3), np.int64)
-    totals_w, received = np.zeros((out.shape[1], TOTALS), np.int64), np.zeros(count, np.int64)
-    for b in range(len(homes_w.boxes)):
-        pull(grid, tours_w, boxes_w, homes_w, b, width, loads_w[b], dram_w[b], totals_w[b], received)
-        review(grid, nodes, viewed_w, homes_w.layouts[b], width, dram_w[b], totals_w[b])
-    loads, dram, totals = np.zeros((count, 6), np.int64), np.zeros((count, 3), np.int64), np.zeros(TOTALS, np.int64)
-    both_loads, both_dram, both_totals = np.empty_like(loads), np.empty_like(dram), np.empty_like(totals)
+    """Add what pulling one tensor takes for every home."""
+    received = np.zeros(moved.loads.shape[1], np.int64)
     for a in range(len(homes.boxes)):
-        loads[:] = 0
-        dram[:] = 0
-        totals[:] = 0
+        loads, dram, totals = moved.loads[a], moved.dram[a], moved.totals[a]
         pull(grid, tours, boxes, homes, a, width, loads, dram, totals, received)
         review(grid, nodes, viewed, homes.layouts[a], width, dram, totals)
+
+
+@njit
+def measure_pairs(grid: Grid, speeds: Speeds, first: Moved, rest: Moved, out: np.ndarray) -> None:
+    """The pull phase for every home of the first stack and every home of all others: `out`, int64[homes, homes,
+    MEASURES].
+
+    Their messages add up; of their chains the longer one is waited for.
+    """
+    loads, dram, totals = np.empty_like(first.loads[0]), np.empty_like(first.dram[0]), np.empty_like(first.totals[0])
+    for a in range(out.shape[0]):
         for b in range(out.shape[1]):
-            _add(loads, loads_w[b], both_loads)
-            _add(dram, dram_w[b], both_dram)
-            _add_totals(totals, totals_w[b], both_totals)
-            measure(grid, speeds, both_loads, both_dram, both_totals, out[a, b])
+            _add(first.loads[a], rest.loads[b], loads)
+            _add(first.dram[a], rest.dram[b], dram)
+            _add_totals(first.totals[a], rest.totals[b], totals)
+            measure(grid, speeds, loads, dram, totals, out[a, b])
 
 
 @njit

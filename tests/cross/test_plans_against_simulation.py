@@ -116,6 +116,30 @@ NETWORKS = {
         layer("f", ["c", "d"], P=4, Q=6, C=4, K=2, join="add"),
         layer("g", ["e"], P=2, Q=3, C=4, K=2),
     ),
+    "many": widths(  # four stacks of three sizes, some of their channels; maps are added besides
+        layer("a", ["input"], P=4, Q=6, C=2, K=3),
+        layer("b", ["a"], P=2, Q=3, C=3, K=4, stride=(2, 2)),
+        layer("c", ["b"], P=1, Q=2, C=4, K=2, stride=(2, 2)),
+        layer(
+            "d",
+            ["b", "input", "a", "c"],
+            P=4,
+            Q=6,
+            C=8,
+            K=4,
+            R=3,
+            S=3,
+            psum_bytes=4,
+            join="concat",
+            channels=[(3, 6), (7, 11), (0, 1)],
+            views={"b": resized(4, 6, "linear"), "c": resized(4, 6, "corners")},
+            adds={"b": resized(4, 6, "nearest")},
+        ),
+        layer(
+            "e", ["d", "b", "c"], P=2, Q=3, C=10, K=2, join="concat", views={"d": HALF, "c": resized(2, 3, "nearest")}
+        ),
+        layer("f", ["c"], P=1, Q=2, C=2, K=2, adds={"e": resized(1, 2, "linear"), "input": resized(1, 2, "corners")}),
+    ),
     "pixels": widths(  # keys and values of 2 x 3 pixels are read row by row
         layer("q", ["input"], P=4, Q=4, C=2, K=4, pad=(0, 0)),
         layer("kv", ["input"], P=3, Q=2, C=2, K=8, R=2, S=3),

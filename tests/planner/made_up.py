@@ -92,6 +92,8 @@ def layer(name, after, **fields):
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
 
+FOUR = Resize(size=(4, 1), kind="linear")
+
 NETWORKS = {
     "chain": [layer("a", ["input"], P=4, C=2, K=4), layer("b", ["a"], P=4, C=4, K=2, R=3)],
     "pooled": [
@@ -123,6 +125,11 @@ NETWORKS = {
         layer("b", ["a"], P=2, C=2, K=2, stride=(2, 1)),
         layer("c", ["a"], P=4, C=2, K=2, adds={"b": View(resize=Resize(size=(4, 1), kind="linear"))}),
     ],
+    "many": [  # the last layer reads three stacks of three sizes; the second and the third have one home
+        layer("a", ["input"], P=2, C=2, K=2, R=2, stride=(2, 1)),
+        layer("b", ["a"], C=2, K=3, stride=(2, 1)),
+        layer("c", ["input", "a", "b"], P=4, C=7, join="concat", views=dict.fromkeys("ab", View(resize=FOUR))),
+    ],
     "shared": [  # two heads share the second operand
         layer("a", ["input"], P=4, C=2, K=4),
         layer("b", ["input"], P=4, C=2, K=2),
@@ -143,7 +150,7 @@ NETWORKS = {
 
 def all_plans(graph, array, space, costs):
     """Every plan of the space, with the exact cost of its nodes."""
-    homes = [[(name, home) for home in space.homes(graph.stacks[name].shape, array.whole)] for name in graph.homes]
+    homes = [[(name, home) for home in space.homes(graph.home_shape(name), array.whole)] for name in graph.homes]
     for chosen in product(*homes):
         by_home = dict(chosen)
         placed = {name: by_home[graph.home_of[name]] for name in graph.stacks}

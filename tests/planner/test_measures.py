@@ -30,14 +30,14 @@ def figures(phase):
 
 
 @pytest.mark.parametrize("interconnect", ["mesh", "host"])
-@pytest.mark.parametrize("name", ["chain", "product", "beside", "pyramid", "shared"])
+@pytest.mark.parametrize("name", ["chain", "product", "beside", "pyramid", "many", "shared"])
 def test_homes_on_the_array_and_on_its_first_column_cost_what_single_phases_do(name, interconnect):
     """A table over homes of two regions has what each of them costs by itself, also of a second stack."""
     graph = build_graph(Network(name="n", layers=NETWORKS[name]))
     array = NodeArray(rows=2, cols=2, node=NODE, flit_bytes=2, interconnect=interconnect)
     space = Space(dims=1, layouts=("BCHW",), home_columns=True)
     task = graph.tasks[-1]
-    second = [task.second.stack] if task.second else []
+    second = task.read_stacks[1:2]
     reads, *reads_weights, writes = (
         space.homes(graph.stacks[stack].shape, array.whole) for stack in (task.reads.stack, *second, task.writes)
     )

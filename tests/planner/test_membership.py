@@ -34,7 +34,7 @@ def content(plan):
     return repr([plan.segments, plan.homes, {name: layer.partition for name, layer in plan.layers.items()}])
 
 
-@pytest.mark.parametrize("name", ["chain", "residual", "concat", "beside", "pyramid"])
+@pytest.mark.parametrize("name", ["chain", "residual", "concat", "beside", "pyramid", "many"])
 @pytest.mark.parametrize(
     ("cols", "large", "small"),
     [

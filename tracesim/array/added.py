@@ -1,4 +1,4 @@
-"""A tensor that is added to a layer's output, pooled or resized: each node fetches what it adds (section 5)."""
+"""Tensors that are added to a layer's output, pooled or resized: each node fetches what it adds (section 5)."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,16 @@ from tracesim.array.scan import scan_area
 
 def pull_with_added(case: Case, number: int) -> Phase:
     """Return the pull of a layer, with that of what is added to its output."""
-    phase, reading = pull_phase(case, number), case.network.added[number]
-    if reading is None:
-        return phase
+    phase, added = pull_phase(case, number), case.network.added[number]
     flows, accesses, additions = list(phase.rounds[0]), list(phase.accesses), phase.additions
-    for piece in held_pieces(case, number):
-        seen, raw = node_added(case, number, reading, piece)
-        moved, scanned = _fetch(case, reading, piece.node, raw)
-        viewing, added = view_scans(case, reading, piece.node, seen, raw)
-        flows, accesses = flows + moved, accesses + scanned + viewing
-        accesses.append(viewing[-1]._replace(is_write=False))  # what was written is read again, and added
-        additions += added + elements(seen)
+    for piece in held_pieces(case, number) if added else ():
+        for index, reading in enumerate(added):
+            seen, raw = node_added(case, number, reading, piece)
+            moved, scanned = _fetch(case, index, reading, piece.node, raw)
+            viewing, blended = view_scans(case, reading, piece.node, seen, raw)
+            flows, accesses = flows + moved, accesses + scanned + viewing
+            accesses.append(viewing[-1]._replace(is_write=False))  # what was written is read again, and added
+            additions += blended + elements(seen)
     return phase._replace(rounds=(tuple(flows),), accesses=tuple(accesses), additions=additions)
 
 
@@ -35,14 +34,20 @@ def node_added(case: Case, number: int, reading: Reading, piece: Piece) -> tuple
     return seen, raw_areas(seen, reading, case.network.stack_shapes[reading.stack])
 
 
-def _fetch(case: Case, reading: Reading, node: int, needed: Sequence[Area]) -> tuple[list[Flow], list[Access]]:
-    """Return how a node gets a box for itself: a message from each other node that has some of it."""
+def _fetch(
+    case: Case, index: int, reading: Reading, node: int, needed: Sequence[Area]
+) -> tuple[list[Flow], list[Access]]:
+    """Return how a node gets a box for itself: a message from each other node that has some of it.
+
+    `index`: which of what is added.
+    """
     layout, width, dram = case.layouts[reading.stack], case.network.widths[reading.stack], case.plan.dram
     flows, accesses = [], []
     for owner, (home, found) in owned(case, reading.stack, needed).items():
         if owner != node:
             parts = tuple(part for part, _ in found)
-            flows.append(Flow((owner, node), sum(map(elements, parts)) * width, ADDED, parts, is_delivered=True))
+            size = sum(map(elements, parts)) * width
+            flows.append(Flow((owner, node), size, ADDED, parts, is_delivered=True, reading=index))
         for part, box in found if owner != node else ():
             accesses.append(Access((owner,), False, scan_area(part, home, layout, width, dram)))
             accesses.append(Access((node,), True, scan_area(part, box, layout, width, dram)))

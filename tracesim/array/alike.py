@@ -19,11 +19,11 @@ def content_of(case: Case, number: int) -> Any:
     operands = total.operands if total else ()
     return by_value(
         (
-            layer._replace(after=(), added=None),
+            layer._replace(after=(), added=()),
             step,
             [_read(case, reading) for reading in case.network.inputs[number]],
             _read(case, case.network.weights[number]),
-            _read(case, case.network.added[number]),
+            [_read(case, reading) for reading in case.network.added[number]],
             _placed(case, number + 1),
             [_placed(case, tensor) for tensor in operands],
             operands.index(number + 1) if number + 1 in operands else -1,

@@ -64,7 +64,7 @@ def weight_bytes(case: Case) -> Ints:
     """Return int64[nodes]: the chunks of all layers' weights, which stay for good."""
     held, known = _nothing(case), dict[Any, Ints]()
     for number, (layer, step) in enumerate(zip(case.plan.layers, case.plan.steps, strict=True)):
-        key = by_value((layer._replace(after=(), added=None), step))
+        key = by_value((layer._replace(after=(), added=()), step))
         if key not in known:
             known[key] = _weights_of(case, number)
         held += known[key]
@@ -102,7 +102,7 @@ def staging_bytes(case: Case, number: int, phases: list[Phase]) -> Ints:
         made = node_output(case, number, place)
         at_home = elements(meet(made, stays[place.node])) if place.node in stays and not is_split else 0
         held[place.node] += (elements(made) - at_home) * int(widths[3] if is_split else widths[2])
-    if (added := case.network.added[number]) is not None:
+    for added in case.network.added[number]:
         for piece in held_pieces(case, number):
             held[piece.node] += elements(node_added(case, number, added, piece)[0]) * int(widths[2])
     for piece in held_pieces(case, number) if is_split else []:

@@ -144,18 +144,17 @@ def _pull_weights(case: Case, homes: dict[int, Store], number: int, pulling: Pha
 
 def _add_fetched(case: Case, homes: dict[int, Store], number: int, held: Store, pulling: Phase) -> None:
     """Let nodes add to what they hold of the output what they have fetched for it."""
-    reading, first = case.network.added[number], case.network.members[number + 1].channel
-    if reading is None:
-        return
-    needed = {piece.node: node_added(case, number, reading, piece)[1] for piece in held_pieces(case, number)}
-    flows = [flow for flow in flows_of(pulling) if flow.operand == ADDED]
-    store = _pull(case, homes[reading.stack], needed, flows)
-    for node in needed:
-        values, present = _viewed(reading, store.values[node], store.present[node])
-        channels, own = slice(*_channels_of(reading)), slice(first, first + case.network.shapes[number + 1][1])
-        wanted = held.present[node, :, own]
-        require(not (wanted & ~present[:, channels]).any(), "a node adds what it did not fetch")
-        held.values[node, :, own] += values[:, channels] * wanted
+    first = case.network.members[number + 1].channel
+    own = slice(first, first + case.network.shapes[number + 1][1])
+    for index, reading in enumerate(case.network.added[number]):
+        needed = {piece.node: node_added(case, number, reading, piece)[1] for piece in held_pieces(case, number)}
+        flows = [flow for flow in flows_of(pulling) if (flow.operand, flow.reading) == (ADDED, index)]
+        store = _pull(case, homes[reading.stack], needed, flows)
+        for node in needed:
+            values, present = _viewed(reading, store.values[node], store.present[node])
+            channels, wanted = slice(*_channels_of(reading)), held.present[node, :, own]
+            require(not (wanted & ~present[:, channels]).any(), "a node adds what it did not fetch")
+            held.values[node, :, own] += values[:, channels] * wanted
 
 
 def _channels_of(reading: Reading) -> tuple[int, int]:

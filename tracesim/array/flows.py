@@ -18,9 +18,9 @@ class Flow(NamedTuple):
 
     Over a mesh that is one message an edge of the path, each passed on as it arrives. Through the host it is one
     message from the first node to all others.
-    `operand`: INPUT, WEIGHT, OUTPUT or ADDED; `reading`: which of the layer's readings of I. `parts`: its elements in
-    the stack, or for weights `span`: elements of the node's weight box. `is_delivered`: the first edge is a delivery,
-    and the others belong to the tour.
+    `operand`: INPUT, WEIGHT, OUTPUT or ADDED; `reading`: which of the layer's readings of I, or of what is added.
+    `parts`: its elements in the stack, or for weights `span`: elements of the node's weight box. `is_delivered`: the
+    first edge is a delivery, and the others belong to the tour.
     """
 
     path: tuple[int, ...]

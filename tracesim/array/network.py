@@ -24,7 +24,7 @@ class Network(NamedTuple):
 
     `stack_shapes` by first member. `sums` by first operand. `spread`: by operand of a sum that has one element along
     some axes where the sum has more, these axes. `inputs`: by layer, a reading for each view. `weights`: by layer; None
-    where it has weights of its own. `added`: by layer, what is added to its output; None where nothing is.
+    where it has weights of its own. `added`: by layer, what is added to its output.
     """
 
     shapes: tuple[Shape, ...]
@@ -36,7 +36,7 @@ class Network(NamedTuple):
     spread: dict[int, tuple[int, ...]]
     inputs: tuple[tuple[Reading, ...], ...]
     weights: tuple[Reading | None, ...]
-    added: tuple[Reading | None, ...]
+    added: tuple[tuple[Reading, ...], ...]
 
 
 def derive_network(plan: Plan) -> Network:
@@ -150,11 +150,10 @@ def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: 
     return reading_of(tensors, taken_of(tensors, shapes, layer.weight_channels), members, layer.weight_view)
 
 
-def _read_added(layer: Layer, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading | None:
-    if layer.added is None:
-        return None
-    tensors = layer.added[:1]
-    return reading_of(tensors, taken_of(tensors, shapes, None), members, layer.added[1])
+def _read_added(layer: Layer, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> tuple[Reading, ...]:
+    return tuple(
+        reading_of((tensor,), taken_of((tensor,), shapes, None), members, view) for tensor, view in layer.added
+    )
 
 
 # -- sums ---------------------------------------------------------------------------------------------------------
@@ -261,7 +260,7 @@ def _is_behind(plan: Plan, tensors: tuple[int, ...], number: int) -> bool:
         layer = ahead.pop() - 1
         if layer >= number and layer not in seen:
             seen.add(layer)
-            ahead += plan.layers[layer].after + (plan.layers[layer].added or ())[:1]
+            ahead += (*plan.layers[layer].after, *(tensor for tensor, _ in plan.layers[layer].added))
     return number in seen and plan.layers[number].join == ALONE
 
 
@@ -284,13 +283,11 @@ def _check_inputs(plan: Plan, network: Network) -> None:
 
 
 def _check_added(plan: Plan, network: Network, number: int) -> None:
-    reading, layer = network.added[number], plan.layers[number]
-    if reading is None:
-        return
-    tensor = reading.tensors[0]
-    have = (*network.shapes[tensor][:2], *viewed_size(network, reading)[::-1])
-    if have != network.shapes[number + 1] or network.widths[tensor] != layer.width_bytes[2]:
-        raise ValueError(f"layer {number}: adds a tensor of {have} to its output of {network.shapes[number + 1]}")
+    for reading in network.added[number]:
+        tensor = reading.tensors[0]
+        have = (*network.shapes[tensor][:2], *viewed_size(network, reading)[::-1])
+        if have != network.shapes[number + 1] or network.widths[tensor] != plan.layers[number].width_bytes[2]:
+            raise ValueError(f"layer {number}: adds a tensor of {have} to its output of {network.shapes[number + 1]}")
 
 
 def _check_weights(plan: Plan, network: Network, number: int) -> None:
@@ -323,6 +320,5 @@ def viewed_size(network: Network, reading: Reading) -> tuple[int, int]:
 
 def read_tensors(network: Network, layer: int) -> tuple[int, ...]:
     """Return the tensors whose elements a layer reads; a sum under the name of its first operand."""
-    besides = (network.weights[layer], network.added[layer])
-    readings = (*network.inputs[layer], *(reading for reading in besides if reading))
-    return tuple(tensor for reading in readings for tensor in reading.tensors)
+    readings = (*network.inputs[layer], network.weights[layer], *network.added[layer])
+    return tuple(tensor for reading in readings if reading for tensor in reading.tensors)

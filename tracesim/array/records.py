@@ -124,7 +124,7 @@ class Layer(NamedTuple):
     `weight_view`: how the tensor that is read as W is reordered.
     `has_heads`: N counts heads that share W, and they lie along channels, block g * N + n of inputs and outputs each.
     `has_sample_weights`: W differs between samples, as where it is read, or cached, by sample.
-    `added`: a tensor that is added to its output, and how it is pooled or resized before.
+    `added`: tensors that are added to its output, each with how it is pooled or resized before.
     """
 
     bounds: Ints
@@ -141,7 +141,7 @@ class Layer(NamedTuple):
     views: tuple[View, ...] = ()
     has_heads: bool = False
     has_sample_weights: bool = False
-    added: tuple[int, View] | None = None
+    added: tuple[tuple[int, View], ...] = ()
     weight_view: Reorder | None = None
 
 
@@ -246,8 +246,8 @@ def _check_layer(number: int, layer: Layer) -> None:
         raise ValueError(f"Plan.layers[{number}]: its join or weight_dim is none")
     if layer.join == ALONE and len(layer.after) != (1 if layer.weight_dim < 0 else 2):
         raise ValueError(f"Plan.layers[{number}].after: reads one tensor, or two without weights (got {layer.after})")
-    if layer.added and (not 0 <= layer.added[0] <= number or layer.added[1] is None or layer.pool):
-        raise ValueError(f"Plan.layers[{number}].added: must be an earlier tensor with a view, the output not pooled")
+    if any(not 0 <= tensor <= number or view is None or layer.pool for tensor, view in layer.added):
+        raise ValueError(f"Plan.layers[{number}].added: must be earlier tensors with views, the output not pooled")
     if layer.views and (layer.input_pool or len(layer.views) != (len(layer.after) if layer.join == CONCAT else 1)):
         raise ValueError(f"Plan.layers[{number}].views: must be of each tensor of I (got {layer.views})")
 

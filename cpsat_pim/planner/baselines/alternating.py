@@ -195,12 +195,12 @@ def update_homes(problem: Problem, mapped: _Mapped, before: Homes) -> Homes:
     for task in problem.graph.tasks:
         partition = mapped.choices[task.name].partition
         read, written = home_of[task.reads.stack], home_of[task.writes]
-        second = home_of[task.second.stack] if task.second else None
+        second = home_of[task.others[0].stack] if task.others else None
         fixed = {**before, **homes}
         options = [
             (partition, StepHomes(
                 reads=reads,
-                reads_weights=None if second is None else reads if second == read else fixed[second],
+                others=None if second is None else reads if second == read else fixed[second],
                 writes=reads if written == read else writes,
             ))
             for reads in _choices(problem, read, homes)

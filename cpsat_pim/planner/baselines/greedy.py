@@ -36,11 +36,11 @@ def _around(problem: Problem, task: LayerTask, homes: Homes) -> Iterator[StepHom
     """Homes that a layer may read and write, where they are not decided yet."""
     home_of = problem.graph.home_of
     read, written = home_of[task.reads.stack], home_of[task.writes]
-    second = home_of[task.second.stack] if task.second else None
+    second = home_of[task.others[0].stack] if task.others else None
     for reads in _open(problem, read, homes):
-        for reads_weights in [None] if second is None else [reads] if second == read else _open(problem, second, homes):
+        for others in [None] if second is None else [reads] if second == read else _open(problem, second, homes):
             for writes in _open(problem, written, {**homes, read: reads}):
-                yield StepHomes(reads=reads, reads_weights=reads_weights, writes=writes)
+                yield StepHomes(reads=reads, others=others, writes=writes)
 
 
 def _open(problem: Problem, name: str, homes: Homes) -> list[Home]:
@@ -53,5 +53,5 @@ def _settle(problem: Problem, task: LayerTask, around: StepHomes, homes: Homes) 
     home_of = problem.graph.home_of
     homes[home_of[task.reads.stack]] = around.reads
     homes[home_of[task.writes]] = around.writes
-    if task.second is not None and around.reads_weights is not None:
-        homes[home_of[task.second.stack]] = around.reads_weights
+    if around.others is not None:
+        homes[home_of[task.others[0].stack]] = around.others

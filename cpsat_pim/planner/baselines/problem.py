@@ -55,7 +55,7 @@ class Problem:
     def homes(self) -> dict[str, list[Home]]:
         """Homes of the space by the stack that names them."""
         whole = self.array.whole
-        return {name: self.space.homes(self.graph.stacks[name].shape, whole) for name in self.graph.homes}
+        return {name: self.space.homes(self.graph.home_shape(name), whole) for name in self.graph.homes}
 
     # Layers
 
@@ -91,10 +91,9 @@ class Problem:
     def step_homes(self, name: str, homes: Homes) -> StepHomes:
         """The homes that a layer reads and writes."""
         task, home_of = self.graph.task(name), self.graph.home_of
-        second = task.second
         return StepHomes(
             reads=homes[home_of[task.reads.stack]],
-            reads_weights=homes[home_of[second.stack]] if second else None,
+            others=homes[home_of[task.others[0].stack]] if task.others else None,
             writes=homes[home_of[task.writes]],
         )
 

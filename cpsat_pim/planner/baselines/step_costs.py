@@ -31,10 +31,10 @@ _FLOOR, _REFINED, _MOVED, _SOLVED = range(4)
 
 @frozen(kw_only=True)
 class StepHomes:
-    """Homes of what a layer reads, of what takes the place of its weights (None: it has weights), and of its output."""
+    """Homes of the first stack that a layer reads, of all others (None: there are none), and of its output."""
 
     reads: Home
-    reads_weights: Home | None = None
+    others: Home | None = None
     writes: Home
 
 
@@ -107,7 +107,7 @@ class LayerCosts:
         """Cost of all data movement of a step."""
         parts = (
             self._phase(("weights", partition), lambda step: step.weights()),
-            self._phase(("pull", partition, homes.reads, homes.reads_weights), lambda s: self._pull(s, homes)),
+            self._phase(("pull", partition, homes.reads, homes.others), lambda s: self._pull(s, homes)),
             self._phase(("reduce", partition, homes.writes.layout), lambda s: s.reduce(homes.writes.layout)),
             self.pushed(partition, homes.writes),
         )
@@ -119,7 +119,7 @@ class LayerCosts:
         return self._phase(("push", partition, home), lambda step: step.push(home, added))
 
     def _pull(self, step: Step, homes: StepHomes) -> PhaseCost:
-        return step.pull(homes.reads, homes.reads_weights)
+        return step.pull(homes.reads, homes.others)
 
     def _phase(self, key: tuple[Any, ...], phase: Callable[[Step], PhaseCost]) -> Cost:
         known = self._phases.get(key)
@@ -160,7 +160,7 @@ class LayerCosts:
                 task=self.task,
                 rates=self.rates,
                 layouts=[layouts if self.is_tied else FREE_LAYOUTS],
-                homes=([homes.reads], [homes.reads_weights] if homes.reads_weights else [], [homes.writes]),
+                homes=([homes.reads], [homes.others] if homes.others else [], [homes.writes]),
             )
         return self._parts[homes]
 

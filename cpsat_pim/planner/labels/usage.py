@@ -61,7 +61,7 @@ class Usage:
         step, task = options.step(row, replicas), options.task
         key, known = (options.rows[row],), self._known
         added = addition_of(options.graph, task, task.finishes)
-        second = options.reads_weights[at[1]] if options.reads_weights else None
+        second = options.others[at[1]] if options.others else None
         if (pull := (*key, "pull", at[:2])) not in known:
             known[pull] = step.pull(options.reads[at[0]], second)
         if (gather := (*key, "gather", replicas)) not in known:

@@ -120,6 +120,24 @@ def viewed(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     ]
 
 
+def many(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """Four tensors of three sizes side by side, resized to one, and what is made of them with two more added to it."""
+    to_map, to_small = (Resize(size, draw(st.sampled_from((NEAREST, LINEAR, CORNERS)))) for size in ((4, 3), (2, 2)))
+    order = draw(st.permutations(((0, None), (1, None), (2, to_map), (3, to_map))))
+    after, views = (tuple(one[at] for one in order) for at in (0, 1))
+    taken = draw(st.sampled_from((None, ((5, 8), (0, 4)))))
+    channels = 9 if taken is None else 7
+    joined = {"join": CONCAT, "views": views, "channels": taken}
+    return (1, 2, 3, 4), [
+        layer((0,), P=4, Q=3, C=2, K=2),
+        layer((1,), P=2, Q=3, C=2, K=3, conv=(2, 1, 1, 1)),
+        layer((2,), P=1, Q=1, C=3, K=2),
+        layer(after, R=3, P=4, Q=3, C=channels, K=3, pad=(1, 0), added=((2, to_map),), **joined),
+        layer((2,), P=2, Q=2, C=3, K=3, added=((4, to_small), (2, to_small))),
+        layer((4, 5, 3), P=2, Q=2, C=8, K=1, join=CONCAT, views=(to_small, None, to_small)),
+    ]
+
+
 def pyramid(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     """A feature pyramid: a map that others read is added, resized, to larger ones, one of which finishes a sum; and the
     larger one, pooled, to a smaller one.
@@ -129,9 +147,9 @@ def pyramid(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     return (1, 2, 4, 4), [
         layer((0,), P=4, Q=4, C=2, K=3),
         layer((1,), P=2, Q=2, C=3, K=2, conv=(2, 2, 1, 1)),
-        layer((1,), P=4, Q=4, C=3, K=2, added=(2, larger)),
-        layer((3,), R=3, S=3, P=4, Q=4, C=2, K=2, pad=(1, 1), added=(2, larger)),
-        layer((2,), P=2, Q=2, C=2, K=2, added=(3, smaller)),
+        layer((1,), P=4, Q=4, C=3, K=2, added=((2, larger),)),
+        layer((3,), R=3, S=3, P=4, Q=4, C=2, K=2, pad=(1, 1), added=((2, larger), (0, larger))),
+        layer((2,), P=2, Q=2, C=2, K=2, added=((3, smaller),)),
         layer((3, 4), P=4, Q=4, C=2, K=1, join=ADD),
         layer((5,), P=2, Q=2, C=2, K=1),
     ]
@@ -261,6 +279,7 @@ NETWORKS = (
     gated,
     concatenated,
     viewed,
+    many,
     pyramid,
     attention,
     pixels,

@@ -55,9 +55,7 @@ def reordered(tensor: np.ndarray, view: Reorder) -> np.ndarray:
 
 def added_to(layer: Layer, tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]]) -> np.ndarray | int:
     """Return what is added to a layer's output."""
-    if layer.added is None:
-        return 0
-    return looked_at(named(tensors, sums, layer.added[0]), layer.added[1])
+    return sum(looked_at(named(tensors, sums, tensor), view) for tensor, view in layer.added)
 
 
 def named(tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]], tensor: int) -> np.ndarray:

@@ -34,8 +34,11 @@ def expected_pull_bytes(case: Case, number: int) -> int:
         for read in case.network.inputs[number]
     ]
     wanted += [(case.network.weights[number], place.node, node_weights(case, number, place)) for place in places]
-    for piece in held_pieces(case, number) if added else []:
-        wanted.append((added, piece.node, node_added(case, number, added, piece)[1]))
+    wanted += [
+        (read, piece.node, node_added(case, number, read, piece)[1])
+        for read in added
+        for piece in held_pieces(case, number)
+    ]
     total = 0
     for reading, node, areas in wanted:
         if reading is not None:
