@@ -10,7 +10,7 @@ from attrs import evolve
 from cpsat_pim.importers.added import Added
 from cpsat_pim.importers.origin import Pair, Parts, Source
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import ADD, CONCAT, Pool, View
+from cpsat_pim.workload.joins import ADD, CONCAT, Pool, Resize, View, Views, all_views
 from cpsat_pim.workload.network import NetworkNode
 
 
@@ -25,8 +25,10 @@ def stated_between(shape: ConvWorkload, data: Parts, size: Pair | None, front: P
     """
     sources = [source for part in data for source in part]
     stated: dict[str, Any] = {}
-    if len({source.layer for source in sources}) > 1:
-        stated["join"] = ADD if len(data) == 1 else CONCAT
+    if len(data) > 1 and len({(source.layer, source.pool, source.resize) for source in sources}) > 1:
+        stated["join"] = CONCAT
+    elif len({source.layer for source in sources}) > 1:
+        stated["join"] = ADD
     if len({source.pool for source in sources}) == 1 and not any(source.resize for source in sources):
         stated["input_pool"] = sources[0].pool
     if front is not None and len({source.pad for source in sources}) == 1:
@@ -59,7 +61,7 @@ def kept_sums(layers: Sequence[NetworkNode]) -> list[NetworkNode]:
 
 
 #: What a layer's data are, as far as layers cannot tell otherwise.
-Reads = frozenset[Source]
+Reads = tuple[Source, ...]
 
 
 def pool_outputs(layers: Sequence[NetworkNode], reads: Mapping[str, Reads], added: Added) -> list[NetworkNode]:
@@ -82,7 +84,7 @@ def pool_outputs(layers: Sequence[NetworkNode], reads: Mapping[str, Reads], adde
 
 
 def _all_alike(layer: NetworkNode) -> Reads:
-    return frozenset(Source(name, layer.input_pool) for name in layer.after)
+    return tuple(Source(name, layer.input_pool) for name in layer.after)
 
 
 def _common_pools(layers: Sequence[NetworkNode], sources: Mapping[str, Reads]) -> dict[str, Pool]:
@@ -122,17 +124,24 @@ def _seen(layer: NetworkNode, sources: Reads, pools: dict[str, Pool]) -> dict[st
     """Return how a reader pools all of its input, or else how it sees each of its tensors; of a sum, whose operands
     have one view, the first one's.
     """
-    if any(view.reorder for view in (layer.views or {}).values()):
+    if any(view.reorder for view in all_views(layer.views)):
         return {"input_pool": None, "views": layer.views}
-    seen = {source.layer: (_left(source, pools), source.resize) for source in sources}
-    different = set(seen.values())
+    seen: dict[str, list[tuple[Pool | None, Resize | None]]] = {}
+    for source in sources:
+        seen.setdefault(source.layer, []).append((_left(source, pools), source.resize))
+    different = {one for views in seen.values() for one in views}
     if len(different) == 1 and (only := next(iter(different)))[1] is None:
         return {"input_pool": only[0], "views": None}
-    is_told = len(seen) == len(sources) and not any(pool and resize for pool, resize in different)
+    is_told = all(len(seen[name]) == layer.after.count(name) for name in seen)
+    is_told = is_told and not any(pool and resize for pool, resize in different)
     if not is_told or (layer.join == ADD and len(different) > 1):
         return {"input_pool": None, "views": None}
     named = layer.after[:1] if layer.join == ADD else [*dict.fromkeys(layer.after)]
-    views = {
-        name: View(pool=seen[name][0], resize=seen[name][1]) for name in named if any(seen.get(name, (None, None)))
-    }
+    views = {name: _as_views(seen[name]) for name in named if any(any(one) for one in seen.get(name, ()))}
     return {"input_pool": None, "views": views or None}
+
+
+def _as_views(seen: Sequence[tuple[Pool | None, Resize | None]]) -> Views:
+    """Return how a reader sees a tensor, or how each time that it lists it."""
+    views = tuple(View(pool=pool, resize=resize) for pool, resize in seen)
+    return views if len(views) > 1 else views[0]

@@ -9,7 +9,7 @@ stay short in deep networks without losing an ordering.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -200,7 +200,7 @@ class Layers:
         channels: tuple[Range, ...] | None = None,
         weight_channels: tuple[Range, ...] | None = None,
         shared_heads: bool | None = None,
-        views: dict[str, View] | None = None,
+        views: Mapping[str, View] | None = None,
         read: Seen | None = None,
     ) -> Parts:
         """Add a layer, with its `own` widths, zeros (left, top) in `front` of its data, and the `size` of these.
@@ -229,11 +229,11 @@ class Layers:
             channels=channels,
             weight_channels=weight_channels,
             shared_heads=shared_heads,
-            views=views or None,
+            views=dict(views) if views else None,
             **stated_between(shape, data, None if views else self._size(data) or size, front),
         )
         self._layers.append(node)
-        self._reads[name] = frozenset(evolve(source, pad=(0, 0)) for part in data for source in part)
+        self._reads[name] = _unique(evolve(source, pad=(0, 0)) for part in data for source in part)
         self._note_added(source for parts in (data, weight) for part in parts for source in part)
         self._before[name] = frozenset(after).union(*(self._before[other] for other in after))
         self._depth[name] = 1 + max(self._depth[other] for other in after)
@@ -289,9 +289,9 @@ class Layers:
 
     def _after(self, *operands: Parts) -> tuple[str, ...]:
         """Return the layers that the new layer comes after: the ends of I's parts, those of W's, then all others. A
-        layer that makes both, such as queries and keys, is there twice.
+        layer that makes both, such as queries and keys, is there twice, and so is one that is seen in two ways.
         """
-        ends = [_unique(self._end(part).layer for part in parts) for parts in operands]
+        ends = [_listed(self._end(part) for part in parts) for parts in operands]
         others = _unique(source.layer for parts in operands for part in parts for source in part)
         named = [name for some in ends for name in some]
         return (*named, *(name for name in others if name not in named))
@@ -325,6 +325,11 @@ class Layers:
 def _spelled(name: str) -> str:
     """Return a name without the commas and spaces that separate names on the command line."""
     return re.sub(r"[,\s]+", "_", name) or "layer"
+
+
+def _listed(sources: Iterable[Source]) -> tuple[str, ...]:
+    """Return the layers of sources, once for each way in which they are pooled or resized."""
+    return tuple(name for name, _, _ in _unique((source.layer, source.pool, source.resize) for source in sources))
 
 
 def _unique(items: Iterable[_T]) -> tuple[_T, ...]:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from attrs import evolve
 
 from cpsat_pim.planner.channels import Span, joined, spans_of
-from cpsat_pim.planner.sizes import Change, Sizes, leading, output_size, with_batch
-from cpsat_pim.planner.sums import Shape, Sum, adds_alike, operands_of, spread_axes, sum_problems
+from cpsat_pim.planner.sizes import Change, Part, Sizes, leading, output_size, parts_of, with_batch
+from cpsat_pim.planner.sums import Shape, Sum, adds_alike, spread_axes, sum_problems
 from cpsat_pim.planner.tensors import Graph, LayerTask, Reading, Stack
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import ADD, Range, View
+from cpsat_pim.workload.joins import ADD, Pool, Range, Resize, View, view_of
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 from cpsat_pim.workload.reorders import Reorder
 
@@ -71,15 +71,11 @@ class _Builder:
                 found.setdefault(node.after[0], Sum(operands=node.after, finished_by=last))
         return found
 
-    def _parts(self, node: NetworkNode) -> tuple[str, ...]:
-        """The tensors whose channels a layer reads one behind the other; a sum is its first operand."""
-        operands = operands_of(node)
-        return operands[:1] if node.join == ADD else operands
-
     def _stacks(self) -> dict[str, Stack]:
         """Tensors that are concatenated anywhere belong to one stack."""
         groups: dict[str, list[str]] = {name: [name] for name in self.sizes.of}
-        side_by_side = [parts for node in self.nodes for parts in self._seen_alike(node) if len(parts) > 1]
+        alike = ([parts[at].name for at in places] for parts, places in self._all_alike())
+        side_by_side = [names for names in alike if len(names) > 1]
         listed = list(dict.fromkeys(part for parts in side_by_side for part in parts))
         for parts in side_by_side:
             merged = sorted({member for part in parts for member in groups[part]}, key=listed.index)
@@ -100,46 +96,40 @@ class _Builder:
             spread=spread_axes(members[0], self.sums.values(), self.sizes.of),
         )
 
-    def _view(self, node: NetworkNode, name: str) -> Change:
-        """How a layer sees a tensor of its input."""
-        view = (node.views or {}).get(name)
-        return view.change if view else node.input_pool
+    def _all_alike(self) -> Iterator[tuple[tuple[Part, ...], tuple[int, ...]]]:
+        """The parts of each layer, with the numbers of some that are alike."""
+        return ((parts_of(node), places) for node in self.nodes for places in self._seen_alike(node))
 
     def _weight_view(self, node: NetworkNode) -> Reorder | None:
         """How a layer sees the tensor that it reads as W."""
-        view = (node.views or {}).get(node.after[1])
+        view = view_of(node.views, node.after[1])
         return view.reorder if view else None
-
-    def _seen_alone(self, node: NetworkNode, name: str) -> tuple[int, int, int]:
-        """(N, H, W) of a tensor as a layer sees it."""
-        shape = self.sizes.seen((name,), None, self._view(node, name))
-        return shape[0], *shape[2:]
 
     def _seen(self, node: NetworkNode) -> Shape:
         """(N, C, H, W) of what a layer reads, as it sees it."""
-        parts = self._parts(node)
-        return self.sizes.seen(parts, node.channels, self._view(node, parts[0]))
+        parts = parts_of(node)
+        return self.sizes.seen([part.name for part in parts], node.channels, parts[0].view)
 
     def _seen_weights(self, node: NetworkNode) -> Shape:
         """(N, C, H, W) of the tensor that a layer reads as W, as it sees it."""
         return self.sizes.seen(node.after[1:2], node.weight_channels, self._weight_view(node))
 
-    def _seen_alike(self, node: NetworkNode) -> list[tuple[str, ...]]:
-        """The tensors whose channels a layer reads one behind the other, those of one size seen in one way together."""
-        found: dict[object, tuple[str, ...]] = {}
-        for name in self._parts(node):
-            samples, _, *size = self.sizes.of[name]
-            key = self._view(node, name), samples, tuple(size)
-            found[key] = (*found.get(key, ()), name)
+    def _seen_alike(self, node: NetworkNode) -> list[tuple[int, ...]]:
+        """The numbers of a layer's parts, those of one size seen in one way together."""
+        found: dict[object, tuple[int, ...]] = {}
+        for at, part in enumerate(parts_of(node)):
+            samples, _, *size = self.sizes.of[part.name]
+            key = part.view, samples, tuple(size)
+            found[key] = (*found.get(key, ()), at)
         return list(found.values())
 
     def _readings(self, node: NetworkNode) -> list[Reading]:
         """What a layer reads of each stack as its input."""
-        names, groups = self._parts(node), self._seen_alike(node)
-        spans = spans_of([self._range(name) for name in names], node.channels)
+        parts = parts_of(node)
+        spans = spans_of([self._range(part.name) for part in parts], node.channels)
         return [
-            self._reading(group[0], [span for at, span in spans if names[at] in group], self._view(node, group[0]))
-            for group in groups
+            self._reading(parts[places[0]].name, [span for at, span in spans if at in places], parts[places[0]].view)
+            for places in self._seen_alike(node)
         ]
 
     def _range(self, name: str) -> Range:
@@ -182,7 +172,7 @@ class _Builder:
         if self._is_reordered(node):
             (width, height), layer = self._read_size(node), node.workload
             yield (
-                f"{node.name}: takes {', '.join(self._parts(node))} of {height} x {width} as"
+                f"{node.name}: takes {', '.join(part.name for part in parts_of(node))} of {height} x {width} as"
                 f" {node.blocks * layer.C} channels of {layer.Q} x {layer.P}: must state which of its"
                 " elements these are (views, reorder)"
             )
@@ -198,26 +188,35 @@ class _Builder:
 
     def _view_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is joined has one size as it is seen; that of a product comes from one stack."""
-        parts = self._parts(node)
-        named = {*parts, *(() if node.weights or not self._weight_view(node) else node.after[1:])}
+        parts = parts_of(node)
+        is_weight_seen = not node.weights and self._weight_view(node) is not None
+        names = [part.name for part in parts]
+        for name, views in (node.views or {}).items():
+            if isinstance(views, tuple) and len(views) != names.count(name):
+                yield f"{node.name}: views: {name}: must be {names.count(name)}, one each time (got {len(views)})"
+        named = {*names, *(node.after[1:] if is_weight_seen else ())}
         if node.views and (node.input_pool or not set(node.views) <= named):
             yield f"{node.name}: views: must be of tensors that are its input, without an input_pool"
         yield from self._reorder_problems(node)
-        sizes = {self._seen_alone(node, name) for name in parts}
+        seen = [self.sizes.seen((part.name,), None, part.view) for part in parts]
+        sizes = {(samples, *size) for samples, _, *size in seen}
         if len(sizes) > 1:
             yield f"{node.name}: after: must have one size (got {', '.join(map(str, sorted(sizes)))})"
+        for part in sorted({part.name for part in parts if parts.count(part) > 1}):
+            yield f"{node.name}: after: must not have {part} twice in one view"
 
     def _reorder_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is reordered is read alone, each of its elements once."""
-        parts = self._parts(node)
-        read = [(parts, node.channels, self._view(node, parts[0]))]
+        parts = parts_of(node)
+        names: Sequence[str] = [part.name for part in parts]
+        read = [(names, node.channels, parts[0].view)]
         if not node.weights:
             read.append((node.after[1:2], node.weight_channels, self._weight_view(node)))
         for names, taken, view in read:
             shape = self.sizes.read(names, taken)
             if isinstance(view, Reorder) and not view.fits(shape):
                 yield f"{node.name}: views: {names[0]}: reorder: must have each element of {shape} once"
-        views = {self._view(node, name) for name in parts}
+        views = {part.view for part in parts}
         if len(views) > 1 and any(isinstance(view, Reorder) for view in views):
             yield f"{node.name}: views: must be the same of all tensors that are reordered together"
 
@@ -227,17 +226,17 @@ class _Builder:
             yield f"{node.name}: adds: must be of a layer that does not pool its output"
         for name, view in (node.adds or {}).items():
             seen = self.sizes.seen((name,), None, view.change)
-            if isinstance(view.change, Reorder):
+            if not isinstance(view.change, Pool | Resize):
                 yield f"{node.name}: adds: {name} must be pooled or resized"
             if seen != self.sizes.of[node.name]:
                 yield f"{node.name}: adds: {name} must be seen as {self.sizes.of[node.name]} (got {seen})"
 
     def _size_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is read has the channels and the size that the layer takes."""
-        layer, parts = node.workload, self._parts(node)
+        layer, names = node.workload, ", ".join(part.name for part in parts_of(node))
         samples, channels, *_ = self._seen(node)
         if channels != node.blocks * layer.C:
-            yield f"{node.name}: must read {node.blocks * layer.C} channels (got {channels} of {', '.join(parts)})"
+            yield f"{node.name}: must read {node.blocks * layer.C} channels (got {channels} of {names})"
         if samples != node.samples:
             yield f"{node.name}: must read {node.samples} samples (got {samples})"
         if not adds_alike(node, self.sizes.of):

@@ -20,6 +20,7 @@ from itertools import groupby
 
 from attrs import evolve
 
+from cpsat_pim.workload.joins import all_views
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 from cpsat_pim.workload.positions import with_positions
 
@@ -93,7 +94,8 @@ def _output(network: Network, nodes: Sequence[NetworkNode]) -> str:
 
 def _renamed(node: NetworkNode, names: dict[str, str]) -> NetworkNode:
     """Return a layer that comes after layers of other names."""
-    views, adds = (of and {names.get(name, name): view for name, view in of.items()} for of in (node.views, node.adds))
+    views = node.views and {names.get(name, name): view for name, view in node.views.items()}
+    adds = node.adds and {names.get(name, name): view for name, view in node.adds.items()}
     return evolve(node, after=[names.get(name, name) for name in node.after], views=views, adds=adds)
 
 
@@ -157,6 +159,6 @@ def _is_patches(node: NetworkNode) -> bool:
 def _reads_rows(reader: NetworkNode, node: NetworkNode) -> bool:
     """Whether a layer reads the output of another one as one row of tokens."""
     layer, made = reader.workload, node.workload
-    if (view := (reader.views or {}).get(node.name)) and view.reorder:
+    if any(view.reorder for view in all_views(reader.views)):
         return False
     return layer.R * layer.S * layer.Q == 1 and layer.P >= made.P * made.Q

@@ -14,7 +14,7 @@ from cpsat_pim.planner.partition import TENSOR_DIMS, Digits, channel_group
 from cpsat_pim.planner.plan import LISTED, LayerPlan, Plan
 from cpsat_pim.planner.tensors import Graph, LayerTask
 from cpsat_pim.planner.tours import EXCHANGES
-from cpsat_pim.workload.joins import ADD, CONCAT, RESIZES, View
+from cpsat_pim.workload.joins import ADD, CONCAT, RESIZES, View, view_of
 from cpsat_pim.workload.joins import Pool as NetworkPool
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 from cpsat_pim.workload.reorders import AXES, Reorder
@@ -210,7 +210,7 @@ def _views(graph: Graph, node: NetworkNode, after: tuple[str, ...]) -> tuple[rec
     listed, read = after if node.join == CONCAT else after[:1], graph.task(node.name).reads.view
     if isinstance(read, Reorder):
         return (_reorder(read),) * len(listed)
-    return tuple(_view((node.views or {}).get(name)) for name in listed)
+    return tuple(_view(view_of(node.views, name, listed[:at].count(name))) for at, name in enumerate(listed))
 
 
 def _weight_view(task: LayerTask) -> records.Reorder | None:

@@ -1,9 +1,11 @@
 """The sizes of a network's tensors, as they are made and as layers see them (docs/array.md, section 2)."""
 
+from collections.abc import Sequence
+
 from attrs import evolve, frozen
 
-from cpsat_pim.planner.sums import Shape
-from cpsat_pim.workload.joins import Pool, Range, Resize, View
+from cpsat_pim.planner.sums import Shape, operands_of
+from cpsat_pim.workload.joins import ADD, Pool, Range, Resize, View, Views, view_of
 from cpsat_pim.workload.network import NetworkNode
 from cpsat_pim.workload.reorders import Reorder
 
@@ -17,22 +19,38 @@ class Sizes:
 
     of: dict[str, Shape]
 
-    def channels(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> int:
+    def channels(self, names: Sequence[str], taken: tuple[Range, ...] | None) -> int:
         """How many channels tensors have side by side, or what is taken of them."""
         count = sum(self.of[name][1] for name in names)
         return count if taken is None else sum(min(stop, count) - min(start, count) for start, stop in taken)
 
-    def read(self, names: tuple[str, ...], taken: tuple[Range, ...] | None) -> Shape:
+    def read(self, names: Sequence[str], taken: tuple[Range, ...] | None) -> Shape:
         """What is taken of tensors side by side, of the size of the first one."""
         samples, _, height, width = self.of[names[0]]
         return samples, self.channels(names, taken), height, width
 
-    def seen(self, names: tuple[str, ...], taken: tuple[Range, ...] | None, view: Change) -> Shape:
+    def seen(self, names: Sequence[str], taken: tuple[Range, ...] | None, view: Change) -> Shape:
         """The same as a layer sees it."""
         samples, channels, height, width = self.read(names, taken)
         if isinstance(view, Reorder):
             return view.shape
         return (samples, channels, *view.size[::-1]) if view else (samples, channels, height, width)
+
+
+@frozen
+class Part:
+    """A tensor that is a part of a layer's input, and how the layer sees it."""
+
+    name: str
+    view: Change
+
+
+def parts_of(node: NetworkNode) -> tuple[Part, ...]:
+    """The tensors whose channels a layer reads one behind the other; a sum is its first operand."""
+    operands = operands_of(node)
+    names = operands[:1] if node.join == ADD else operands
+    views = [view_of(node.views, name, names[:at].count(name)) for at, name in enumerate(names)]
+    return tuple(Part(name, view.change if view else node.input_pool) for name, view in zip(names, views, strict=True))
 
 
 def output_size(node: NetworkNode) -> Shape:
@@ -50,9 +68,15 @@ def leading(missing: int) -> int:
 def with_batch(node: NetworkNode, batch: int) -> NetworkNode:
     """A layer with so many times the samples, each of which has operands of its own in a product of two activations."""
     has_own = node.sample_weights or (batch > 1 and node.workload.N == 1 and not node.weights)
-    views = node.views and {name: _view_of_batch(view, batch) for name, view in node.views.items()}
+    views = node.views and {name: _views_of_batch(view, batch) for name, view in node.views.items()}
     workload = evolve(node.workload, N=node.workload.N * batch)
     return evolve(node, sample_weights=has_own, workload=workload, views=views)
+
+
+def _views_of_batch(views: Views, batch: int) -> Views:
+    if isinstance(views, tuple):
+        return tuple(_view_of_batch(view, batch) for view in views)
+    return _view_of_batch(views, batch)
 
 
 def _view_of_batch(view: View, batch: int) -> View:

@@ -1,12 +1,13 @@
 """What a network file states about the tensors between layers: pooling windows, other sizes, the input's size."""
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import field, frozen
 from attrs.converters import optional
 
-from cpsat_pim.base.reading import Value, record_of
+from cpsat_pim.base.reading import Either, Listing, Value, record_of
 from cpsat_pim.base.validate import (
     LIMIT,
     Rule,
@@ -41,6 +42,12 @@ padding = Rule(
         ]
     },
 )
+
+
+def pad_field() -> Any:
+    """Return the field of zeros before an input."""
+    kind = Value(padding)
+    return field(default=None, converter=optional(as_pair), validator=or_none(padding), metadata={"kind": kind})
 
 
 #: A half-open range of channels.
@@ -136,10 +143,10 @@ class Resize:
 
 @frozen(kw_only=True)
 class View:
-    """How a layer sees one of the tensors that it reads: pooled, resized or reordered.
+    """How a layer sees one of the tensors that it reads: pooled, resized or reordered, or as it is.
 
     Raises:
-        ValueError: it says none of them, or several.
+        ValueError: it says several of them.
     """
 
     pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
@@ -150,15 +157,32 @@ class View:
     )
 
     def __attrs_post_init__(self) -> None:
-        if sum(one is not None for one in (self.pool, self.resize, self.reorder)) != 1:
-            raise ValueError("View: must have one of pool, resize and reorder")
+        if sum(one is not None for one in (self.pool, self.resize, self.reorder)) > 1:
+            raise ValueError("View: must have at most one of pool, resize and reorder")
 
     @property
-    def change(self) -> Pool | Resize | Reorder:
+    def change(self) -> Pool | Resize | Reorder | None:
         """What is done to the tensor."""
-        change = self.pool or self.resize or self.reorder
-        assert change is not None  # one of both is there
-        return change
+        return self.pool or self.resize or self.reorder
+
+
+#: How a layer sees a tensor, or, where it lists that several times, how each time.
+Views = View | tuple[View, ...]
+#: The same in files.
+VIEWS = Either(Listing(record_of(View), "a view, or a list of views"), record_of(View))
+
+
+def view_of(views: Mapping[str, Views] | None, name: str, time: int = 0) -> View | None:
+    """Return how a layer sees a tensor, where it lists that for the first time (0) or again."""
+    view = (views or {}).get(name)
+    if isinstance(view, tuple):
+        return view[time] if time < len(view) else None
+    return view
+
+
+def all_views(views: Mapping[str, Views] | None) -> tuple[View, ...]:
+    """Return how a layer sees tensors, whichever they are."""
+    return tuple(one for some in (views or {}).values() for one in (some if isinstance(some, tuple) else (some,)))
 
 
 @frozen(kw_only=True)

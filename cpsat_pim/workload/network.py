@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve, field, frozen
-from attrs.converters import optional
 
 from cpsat_pim.base.dims import Dim, Tensor
 from cpsat_pim.base.reading import (
@@ -41,7 +40,6 @@ from cpsat_pim.base.reading import (
     record_of,
 )
 from cpsat_pim.base.validate import (
-    as_pair,
     as_tuple,
     boolean,
     is_a,
@@ -51,7 +49,18 @@ from cpsat_pim.base.validate import (
     positive,
     text,
 )
-from cpsat_pim.workload.joins import JOINS, InputSize, Pool, Range, View, channels_field, layer_names, padding
+from cpsat_pim.workload.joins import (
+    JOINS,
+    VIEWS,
+    InputSize,
+    Pool,
+    Range,
+    View,
+    Views,
+    channels_field,
+    layer_names,
+    pad_field,
+)
 from cpsat_pim.workload.layer import ConvWorkload
 from cpsat_pim.workload.parameters import Parameters, Size, sized
 
@@ -67,9 +76,9 @@ class NetworkNode:
 
     `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
     output. `input_pool`: pooling of its input, as only this layer reads it; `views`: how it sees single tensors of its
-    input, by name, where they are pooled or resized before they are joined. `adds`: a tensor that is added to its
-    output, pooled or resized, and how. `weight_rows`: the dim along the positions
-    of a tensor that is read as W. `shared_heads`: N counts heads of a group that share W, and lie along channels.
+    input, by name, before they are joined; a list where it lists one several times. `adds`: tensors that are added to
+    its output, pooled or resized, and how. `weight_rows`: the dim along the positions of a tensor that is read as W.
+    `shared_heads`: N counts heads of a group that share W, and lie along channels.
     `sample_weights`: each sample has a W of its own, as keys and values do; in files these are groups, plans make them
     samples.
     `channels`: those that it takes of what it reads, side by side, in the order of its own; absent: all.
@@ -86,15 +95,10 @@ class NetworkNode:
     workload: ConvWorkload = field(validator=is_a(ConvWorkload))
     weights: bool = field(default=True, validator=boolean)
     join: str | None = field(default=None, validator=or_none(one_of(*JOINS)), metadata={"kind": Value(one_of(*JOINS))})
-    pad: tuple[int, int] | None = field(
-        default=None,
-        converter=optional(as_pair),
-        validator=or_none(padding),
-        metadata={"kind": Value(padding)},
-    )
+    pad: tuple[int, int] | None = pad_field()
     pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
     input_pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
-    views: dict[str, View] | None = field(default=None, metadata={"kind": Table(record_of(View))})
+    views: dict[str, Views] | None = field(default=None, metadata={"kind": Table(VIEWS)})
     adds: dict[str, View] | None = field(default=None, metadata={"kind": Table(record_of(View))})
     weight_rows: str | None = field(
         default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}

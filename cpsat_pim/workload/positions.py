@@ -10,7 +10,7 @@ import math
 
 from attrs import evolve
 
-from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.joins import Pool, all_views
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 #: Samples, rows and columns.
@@ -40,7 +40,7 @@ def counted_as(node: NetworkNode, before: Positions, keeps_rows: bool) -> Networ
     """Return a layer with its positions as they are counted before, or as one row if there are tokens in front; those
     of what it reads in another order stay as they are.
     """
-    if any(view.reorder for view in (node.views or {}).values()):
+    if any(view.reorder for view in all_views(node.views)):
         return node
     node = _with_samples(node, before[0])
     layer, (samples, rows, columns) = node.workload, before

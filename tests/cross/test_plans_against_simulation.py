@@ -38,6 +38,7 @@ def widths(*nodes):
     return Network(name="n", layers=nodes)
 
 
+THREE, FIVE = (View(pool=Pool(window=(size, size), pad=(size // 2, size // 2), size=(4, 6))) for size in (3, 5))
 HALF = View(pool=Pool(window=(3, 2), stride=(2, 2), size=(2, 3)))
 
 
@@ -139,6 +140,24 @@ NETWORKS = {
             "e", ["d", "b", "c"], P=2, Q=3, C=10, K=2, join="concat", views={"d": HALF, "c": resized(2, 3, "nearest")}
         ),
         layer("f", ["c"], P=1, Q=2, C=2, K=2, adds={"e": resized(1, 2, "linear"), "input": resized(1, 2, "corners")}),
+    ),
+    "pooled beside itself": widths(  # spatial pyramid pooling: a map beside itself in windows of two sizes
+        layer("a", ["input"], P=4, Q=6, C=2, K=3),
+        layer("b", ["input"], P=4, Q=6, C=2, K=2),
+        layer(
+            "c",
+            ["a", "b", "a", "a"],
+            P=4,
+            Q=6,
+            C=9,
+            K=2,
+            S=3,
+            psum_bytes=4,
+            join="concat",
+            channels=[(1, 3), (5, 10), (3, 5)],
+            views={"a": (View(), THREE, FIVE)},
+        ),
+        layer("d", ["a", "b", "a"], P=4, Q=6, C=4, K=2, G=2, join="concat", views={"a": (THREE, FIVE), "b": THREE}),
     ),
     "pixels": widths(  # keys and values of 2 x 3 pixels are read row by row
         layer("q", ["input"], P=4, Q=4, C=2, K=4, pad=(0, 0)),

@@ -106,6 +106,28 @@ def test_tensor_that_is_pooled_behind_its_resizing_is_not_planned(save, window, 
         build_graph(imported(file))
 
 
+def test_spatial_pyramid_pooling_lists_its_map_once_for_each_window(save):
+    """A map beside itself in windows of 5 x 5, and of 5 x 5 of these: 9 x 9, with twice the zeros in front."""
+    pooled = {"kernel_shape": [5, 5], "pads": [2, 2, 2, 2]}
+    file = save(
+        [
+            node("Conv", "x w1", "map"),
+            node("MaxPool", "map", "once", **pooled),
+            node("MaxPool", "once", "twice", **pooled),
+            node("Concat", "map once twice", "cat", axis=1),
+            node("Conv", "cat w2", "conv"),
+        ],
+        [value("x", 1, 2, 8, 6)],
+        [weight("w1", 4, 2, 1, 1), weight("w2", 5, 12, 1, 1)],
+    )
+    network = imported(file)
+    assert network.layers[1].after == ("map",) * 3
+    once, twice = (View(pool=Pool(window=size, pad=size // 2, size=(6, 8))) for size in (5, 9))
+    assert between(network)["conv"] == {"join": "concat", "views": {"map": (View(), once, twice)}}
+    (first, *others) = build_graph(network).task("conv").readings
+    assert (first.spans[0].first, [one.spans[0].first for one in others]) == (0, [4, 8])
+
+
 def test_tensor_that_is_read_pooled_and_as_it_is_is_a_view_of_who_pools_it(save):
     """A module of Inception v3: a concatenation, then a convolution beside a pooling, then two layers behind both."""
     file = save(

@@ -92,6 +92,7 @@ def layer(name, after, **fields):
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
 
+THREE = Pool(window=(3, 1), pad=(1, 0), size=(4, 1))
 FOUR = Resize(size=(4, 1), kind="linear")
 
 NETWORKS = {
@@ -129,6 +130,10 @@ NETWORKS = {
         layer("a", ["input"], P=2, C=2, K=2, R=2, stride=(2, 1)),
         layer("b", ["a"], C=2, K=3, stride=(2, 1)),
         layer("c", ["input", "a", "b"], P=4, C=7, join="concat", views=dict.fromkeys("ab", View(resize=FOUR))),
+    ],
+    "again": [  # the last layer reads a map beside itself, pooled
+        layer("a", ["input"], P=4, C=2, K=2),
+        layer("b", ["a", "a", "input"], P=4, C=6, join="concat", views={"a": (View(), View(pool=THREE))}),
     ],
     "shared": [  # two heads share the second operand
         layer("a", ["input"], P=4, C=2, K=4),

@@ -183,6 +183,18 @@ def test_each_sample_of_a_batch_has_a_second_operand_of_its_own(batch):
             "n: b: adds: must be of a layer that does not pool its output",
         ),
         (
+            [node("a", ["input"], P=4), node("b", ["a", "a"], P=4, C=2, join="concat")],
+            "n: b: after: must not have a twice in one view",
+        ),
+        (
+            [node("a", ["input"]), node("b", ["a", "a"], P=4, C=2, join="concat", views={"a": (FOURFOLD,)})],
+            "n: b: views: a: must be 2, one each time (got 1)",
+        ),
+        (
+            [node("a", ["input"], P=4), node("b", ["input"], P=4, adds={"a": View()})],
+            "n: b: adds: a must be pooled or resized",
+        ),
+        (
             [
                 node("a", ["input"]),
                 node("b", ["a"], P=4, adds={"a": FOURFOLD}, pad=(3, 0)),

@@ -27,7 +27,9 @@ def smallest(graph, plan):
     return evolve(plan, layers=layers)
 
 
-@pytest.mark.parametrize("name", ["chain", "pooled", "residual", "product", "beside", "pyramid", "many", "shared"])
+@pytest.mark.parametrize(
+    "name", ["chain", "pooled", "residual", "product", "beside", "pyramid", "many", "again", "shared"]
+)
 def test_options_that_are_left_out_are_in_no_plan_that_fits(name):
     """At each capacity that some plan just takes, all partitions of plans that fit are kept; without any room, none."""
     graph = build_graph(Network(name="n", layers=NETWORKS[name]))

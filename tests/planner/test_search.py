@@ -32,6 +32,7 @@ from tests.planner.test_limits import RefinedCosts
         ("beside", 2, False, False),
         ("pyramid", 2, False, False),
         ("many", 2, False, False),
+        ("again", 2, False, False),
         ("shared", 2, False, False),
         ("product", 2, False, False),
     ],

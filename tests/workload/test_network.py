@@ -305,11 +305,23 @@ def test_views_of_tensors_are_written_and_read(write):
     assert read_network(write(format_network(network))).layers == network.layers
 
 
-@pytest.mark.parametrize("view", ["{}", "{pool: {window: 2, size: 2}, resize: {size: 2}}"])
-def test_view_that_does_not_say_how_is_refused(write, view):
+def test_views_of_a_tensor_that_is_listed_twice_are_written_and_read(write):
+    """As it is, and pooled."""
+    text = HEAD + (
+        "- {name: a, P: 4, after: [input]}\n- {name: b, P: 4, C: 2, after: [a, a], join: concat, "
+        "views: {a: [{}, {pool: {window: [3, 1], pad: [1, 0], size: [4, 1]}}]}}"
+    )
+    network = read_network(write(text))
+    assert network.layers[1].views == {"a": (View(), View(pool=Pool(window=(3, 1), pad=(1, 0), size=(4, 1))))}
+    assert read_network(write(format_network(network))).layers == network.layers
+
+
+def test_view_that_says_several_things_is_refused(write):
     """It pools, resizes or reorders."""
-    text = HEAD + f"- {{name: a, views: {{input: {view}}}}}"
-    with pytest.raises(ValueError, match=r"net\.yaml:.*views\[input\]: must have one of pool, resize and reorder"):
+    text = HEAD + "- {name: a, views: {input: {pool: {window: 2, size: 2}, resize: {size: 2}}}}"
+    with pytest.raises(
+        ValueError, match=r"net\.yaml:.*views\[input\]: must have at most one of pool, resize and reorder"
+    ):
         read_network(write(text))
 
 

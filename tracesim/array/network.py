@@ -78,8 +78,9 @@ def _find_stacks(plan: Plan, shapes: tuple[Shape, ...]) -> dict[int, tuple[int, 
     order = list(dict.fromkeys(tensor for after in listed for tensor in after))
     group = {tensor: {tensor} for tensor in range(len(plan.layers) + 1)}
     for layer in plan.layers:
-        if layer.join == CONCAT and len(set(layer.after)) < len(layer.after):
-            raise ValueError(f"a layer concatenates a tensor twice (got {layer.after})")
+        seen = [*zip(layer.after, views_of(layer), strict=False)]
+        if layer.join == CONCAT and len(set(seen)) < len(seen):
+            raise ValueError(f"a layer concatenates a tensor twice, seen in one way (got {layer.after})")
     for after in listed:
         together = set().union(*(group[tensor] for tensor in after))
         for tensor in together:
@@ -114,10 +115,16 @@ def views_of(layer: Layer) -> tuple[View, ...]:
 
 def seen_alike(layer: Layer, shapes: tuple[Shape, ...]) -> list[tuple[int, ...]]:
     """Return the tensors of I that may lie in one stack: of one size but for channels, and seen in one way."""
+    listed = _listed(layer)
+    return [tuple(listed[at] for at in places) for places in _places_alike(layer, shapes)]
+
+
+def _places_alike(layer: Layer, shapes: tuple[Shape, ...]) -> list[tuple[int, ...]]:
+    """Return the places of these tensors among those that the layer lists."""
     found: dict[object, tuple[int, ...]] = {}
-    for tensor, view in zip(_listed(layer), views_of(layer), strict=False):
+    for at, (tensor, view) in enumerate(zip(_listed(layer), views_of(layer), strict=False)):
         key = view, shapes[tensor][0], shapes[tensor][2:]
-        found[key] = (*found.get(key, ()), tensor)
+        found[key] = (*found.get(key, ()), at)
     return list(found.values())
 
 
@@ -131,11 +138,16 @@ def _read_inputs(
 ) -> tuple[Reading, ...]:
     """Return a reading for each stack of what the layer lists; ValueError where one has no channels."""
     layer = plan.layers[number]
-    pieces = taken_of(_listed(layer), shapes, layer.channels)
-    views = dict(zip(_listed(layer), views_of(layer), strict=False))
+    listed, views = _listed(layer), views_of(layer)
+    pieces = taken_of(listed, shapes, layer.channels)
     return tuple(
-        reading_of(tensors, [piece for piece in pieces if piece.tensor in tensors], members, views[tensors[0]])
-        for tensors in seen_alike(layer, shapes)
+        reading_of(
+            tuple(listed[at] for at in places),
+            [piece for piece in pieces if piece.place in places],
+            members,
+            views[places[0]],
+        )
+        for places in _places_alike(layer, shapes)
     )
 
 

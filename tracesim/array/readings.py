@@ -32,8 +32,9 @@ class Reading(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Channels [low, high) of a tensor, which are the reader's from `first` on."""
+    """Channels [low, high) of a tensor, which are the reader's from `first` on; `place`: among those that it lists."""
 
+    place: int
     tensor: int
     low: int
     high: int
@@ -47,10 +48,10 @@ def taken_of(tensors: tuple[int, ...], shapes: tuple[Shape, ...], taken: tuple[R
     read = 0
     for wanted in taken if taken is not None else ((0, sum(counts)),):
         begin = 0
-        for tensor, count in zip(tensors, counts, strict=True):
+        for place, (tensor, count) in enumerate(zip(tensors, counts, strict=True)):
             low, high = max(wanted[0], begin), min(wanted[1], begin + count)
             if low < high:
-                pieces.append(Piece(tensor, low - begin, high - begin, read))
+                pieces.append(Piece(place, tensor, low - begin, high - begin, read))
                 read += high - low
             begin += count
     return pieces

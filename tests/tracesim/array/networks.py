@@ -138,6 +138,21 @@ def many(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     ]
 
 
+def seen_again(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """A tensor beside itself, pooled with windows of two sizes (spatial pyramid pooling), and another one."""
+    small, large = (Pool((size, size), (1, 1), (size // 2, size // 2), (4, 3)) for size in (3, 5))
+    order = draw(st.permutations(((1, None), (1, small), (2, None), (1, large), (2, small))))
+    after, views = (tuple(one[at] for one in order) for at in (0, 1))
+    taken = draw(st.sampled_from((None, ((8, 12), (0, 4)))))
+    channels = 13 if taken is None else 8
+    return (1, 2, 3, 4), [
+        layer((0,), P=4, Q=3, C=2, K=3),
+        layer((0,), P=4, Q=3, C=2, K=2),
+        layer(after, R=3, P=4, Q=3, C=channels, K=2, pad=(1, 0), join=CONCAT, views=views, channels=taken),
+        layer((2, 1), P=4, Q=3, C=5, K=1, join=CONCAT),
+    ]
+
+
 def pyramid(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     """A feature pyramid: a map that others read is added, resized, to larger ones, one of which finishes a sum; and the
     larger one, pooled, to a smaller one.
@@ -280,6 +295,7 @@ NETWORKS = (
     concatenated,
     viewed,
     many,
+    seen_again,
     pyramid,
     attention,
     pixels,
