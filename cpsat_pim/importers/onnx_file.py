@@ -19,7 +19,7 @@ from cpsat_pim.importers.onnx_call import kind_of
 from cpsat_pim.importers.onnx_control import CONTROL, deciding
 from cpsat_pim.importers.onnx_functions import body_of
 from cpsat_pim.importers.onnx_operators import JOINING, PASSING, REASONS, SUMS, WITHOUT_DATA
-from cpsat_pim.importers.onnx_order import result_maps
+from cpsat_pim.importers.onnx_order import follow_order
 from cpsat_pim.importers.onnx_pooling import pass_on
 from cpsat_pim.importers.onnx_product import Product
 from cpsat_pim.importers.onnx_products import PRODUCTS, product_sum
@@ -168,7 +168,7 @@ class _Trace:
             if kind is not None:
                 parts = self._result(kind, node)
                 tensors.parts |= dict.fromkeys(filter(None, node.output), parts)
-                tensors.maps |= zip(node.output, result_maps(tensors, node, tensors.shapes.call(node)), strict=True)
+                follow_order(tensors, node, tensors.shapes.call(node))
         except _Inner:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a malformed node can cause

@@ -1,22 +1,17 @@
-"""How the operators of ONNX files reorder channels: the maps of their results (`cpsat_pim.importers.channel_maps`)."""
+"""How the operators of ONNX files reorder channels and positions: the maps of their results
+(`cpsat_pim.importers.channel_maps`).
+"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx
+from attrs import frozen
 
-from cpsat_pim.importers.channel_maps import (
-    Map,
-    channels_along,
-    common_map,
-    gathered,
-    kept_map,
-    product_channels,
-    side_by_side,
-    small,
-)
+from cpsat_pim.importers.channel_maps import Map, gathered, kept_map, small
 from cpsat_pim.importers.onnx_call import Call
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
 from cpsat_pim.importers.onnx_tensors import Tensors
+from cpsat_pim.importers.orders import Channels, Places, Rules
 from cpsat_pim.importers.products import Shape
 
 #: Operators that mix channels, or positions, and give as many of each back.
@@ -25,58 +20,74 @@ _NORMALISING = frozenset(
 )
 
 
-def result_maps(tensors: Tensors, node: onnx.NodeProto, call: Call) -> list[Map | None]:
-    """Return the map of each result of a node whose parts are known."""
-    sizes = [tensors.shapes.sizes(name) if name else None for name in node.output]
-    try:
-        return [*map(small, _maps(tensors, node, call, sizes))]
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # what no map can follow is not followed
-        return [None] * len(sizes)
+def follow_order(tensors: Tensors, node: onnx.NodeProto, call: Call) -> None:
+    """Note which channels and positions the elements of a node's results are."""
+    for maps, rules in ((tensors.maps, Channels()), (tensors.places, Places(tensors.builder.recount))):
+        maps |= zip(node.output, _Order(rules, tensors, maps, node, call).of_results(), strict=True)
 
 
-def _maps(tensors: Tensors, node: onnx.NodeProto, call: Call, sizes: Sequence[Shape | None]) -> list[Map | None]:
-    out = sizes[0]
-    if out is None or not tensors.origin(node.output[0]):
-        return [None] * len(sizes)
-    own = tensors.maps.get(node.input[0]) if node.input else None
-    if call.kind in ("Conv", "FusedConv", "QLinearConv"):
-        return [channels_along(out, 1)]
-    if call.kind in ("MatMul", "Gemm"):
-        return [_product(tensors, node, call, out)]
-    if call.kind == "Concat":
-        return [_concatenated(tensors, node, call.given["axis"])]
-    if call.kind == "Split" and own is not None:
-        return _split(own, call.given.get("axis", 0), sizes)
-    if call.kind in _MOVES:
-        return [None if own is None else _MOVES[call.kind](own, call, out)]
-    if call.kind in ELEMENTWISE or call.kind in _NORMALISING:
-        return [_elementwise(tensors, node, out)] + [None] * (len(sizes) - 1)
-    return [kept_map(own, out)] + [None] * (len(sizes) - 1)
+@frozen
+class _Order:
+    """A node whose parts are known, with the maps so far of channels or positions (`rules`)."""
 
+    rules: Rules
+    tensors: Tensors
+    maps: Mapping[str, Map | None]
+    node: onnx.NodeProto
+    call: Call
 
-def _elementwise(tensors: Tensors, node: onnx.NodeProto, out: Shape) -> Map | None:
-    """Return the map of a function of single elements; of several parts only if all operands have the same."""
-    read = [name for name in node.input if tensors.origin(name)]
-    if len({tensors.origin(name) for name in read}) > 1 and any(len(tensors.origin(name)) > 1 for name in read):
-        return None
-    return common_map([tensors.maps.get(name) for name in read if tensors.shapes.sizes(name) == out], out)
+    def of_results(self) -> list[Map | None]:
+        """Return the map of each result."""
+        sizes = [self.tensors.shapes.sizes(name) if name else None for name in self.node.output]
+        try:
+            return [*map(small, self._maps(sizes))]
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # what no map can follow is not followed
+            return [None] * len(sizes)
 
+    def _maps(self, sizes: Sequence[Shape | None]) -> list[Map | None]:
+        out, kind, node = sizes[0], self.call.kind, self.node
+        if out is None or not self.tensors.origin(node.output[0]):
+            return [None] * len(sizes)
+        own = self.maps.get(node.input[0]) if node.input else None
+        if kind in ("Conv", "FusedConv", "QLinearConv"):
+            return [self.rules.convolved(out)]
+        if kind in ("MatMul", "Gemm"):
+            return [self._product(out)]
+        if kind == "Concat":
+            return [self._concatenated(self.call.given["axis"])]
+        if kind == "Split" and own is not None:
+            return _split(own, self.call.given.get("axis", 0), sizes)
+        if kind in _MOVES:
+            return [None if own is None else _MOVES[kind](own, self.call, out)]
+        if kind in ELEMENTWISE or kind in _NORMALISING:
+            return [self._combined(out)] + [None] * (len(sizes) - 1)
+        return [self.rules.passed(own, out, kind == "Pad" or "Pool" in kind)] + [None] * (len(sizes) - 1)
 
-def _product(tensors: Tensors, node: onnx.NodeProto, call: Call, out: Shape) -> Map | None:
-    if call.kind == "Gemm" or not tensors.origin(node.input[1]):
-        return channels_along(out, -1) if tensors.origin(node.input[0]) and len(call.shape(1)) == 2 else None
-    return product_channels(call.shape(0), call.shape(1), out) if tensors.origin(node.input[0]) else None
+    def _combined(self, out: Shape) -> Map | None:
+        """Return the map of a function of single elements."""
+        read = [name for name in self.node.input if self.tensors.origin(name)]
+        whole = [name for name in read if self.tensors.shapes.sizes(name) == out]
+        given = [(self.tensors.origin(name), self.maps.get(name)) for name in whole]
+        return self.rules.combined([self.tensors.origin(name) for name in read], given, out)
 
+    def _product(self, out: Shape) -> Map | None:
+        left, right = self.node.input[:2]
+        if not self.tensors.origin(left):
+            return None
+        if self.call.kind == "Gemm" or not self.tensors.origin(right):
+            return self.rules.rows(out) if len(self.call.shape(1)) == 2 else None
+        return self.rules.product(self.call.shape(0), self.call.shape(1), out)
 
-def _concatenated(tensors: Tensors, node: onnx.NodeProto, axis: int) -> Map | None:
-    """Return the map of what is concatenated along its channels, or with constants along another axis."""
-    data = [name for name in node.input if tensors.origin(name)]
-    if len(data) == 1:
-        return kept_map(tensors.maps.get(data[0]), tensors.shapes.shape(node.output[0]))
-    if len(data) < len(node.input):
-        return None
-    firsts = tensors.builder.first_channels(tensors.origin(node.output[0]), map(tensors.origin, data))
-    return None if firsts is None else side_by_side([tensors.maps.get(name) for name in data], firsts, axis)
+    def _concatenated(self, axis: int) -> Map | None:
+        """Return the map of what is concatenated along its channels, or with constants along another axis."""
+        tensors, data = self.tensors, [name for name in self.node.input if self.tensors.origin(name)]
+        maps = [self.maps.get(name) for name in data]
+        if len(data) == 1:
+            return kept_map(maps[0], tensors.shapes.shape(self.node.output[0]))
+        if len(data) < len(self.node.input):
+            return None
+        firsts = tensors.builder.first_channels(tensors.origin(self.node.output[0]), map(tensors.origin, data))
+        return None if firsts is None else self.rules.joined(maps, firsts, axis)
 
 
 def _split(own: Map, axis: int, sizes: Sequence[Shape | None]) -> list[Map | None]:
@@ -95,6 +106,20 @@ def _reshaped(own: Map, call: Call, out: Shape) -> Map | None:
 
 def _transposed(own: Map, call: Call, out: Shape) -> Map | None:
     return own.transpose(call.given.get("perm", [*range(own.ndim)][::-1]))
+
+
+def _spread(own: Map, call: Call, out: Shape) -> Map | None:
+    """Channels become rows and columns (DepthToSpace): of squares, which are their outer or their inner part."""
+    side, (n, _, h, w) = call.given["blocksize"], own.shape
+    if call.given.get("mode", b"DCR") in (b"CRD", "CRD"):
+        return own.reshape(n, -1, side, side, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(out)
+    return own.reshape(n, side, side, -1, h, w).transpose(0, 3, 4, 1, 5, 2).reshape(out)
+
+
+def _squeezed(own: Map, call: Call, out: Shape) -> Map | None:
+    """Rows and columns become channels (SpaceToDepth)."""
+    side, (n, c, h, w) = call.given["blocksize"], own.shape
+    return own.reshape(n, c, h // side, side, w // side, side).transpose(0, 3, 5, 1, 2, 4).reshape(out)
 
 
 def _gathered(own: Map, call: Call, out: Shape) -> Map | None:
@@ -127,4 +152,6 @@ _MOVES: dict[str, Callable[[Map, Call, Shape], Map | None]] = {
     "Transpose": _transposed,
     "Gather": _gathered,
     "Slice": _sliced,
+    "DepthToSpace": _spread,
+    "SpaceToDepth": _squeezed,
 }

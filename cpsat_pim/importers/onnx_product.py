@@ -32,8 +32,9 @@ class Product:
     def operand(self, index: int, shape: Shape | None = None) -> Operand:
         """Return an input, if need be with other sizes than it has in the file."""
         name = self.node.input[index]
-        own, order = self.call.shape(index), self.tensors.maps.get(name)
-        return Operand(own if shape is None else shape, self.tensors.origin(name), _ordered(order, own, shape))
+        own, maps = self.call.shape(index), (self.tensors.maps.get(name), self.tensors.places.get(name))
+        ordered = (_ordered(one, own, shape) for one in maps)
+        return Operand(own if shape is None else shape, self.tensors.origin(name), *ordered)
 
     def others(self, *positions: int) -> Parts:
         """Return the parts of all inputs but those at some positions: biases, masks, scales."""
@@ -42,7 +43,7 @@ class Product:
 
 
 def _ordered(order: Map | None, own: Shape, shape: Shape | None) -> Map | None:
-    """Return the order of channels of a tensor that is read with other sizes: none but for a transposed matrix."""
+    """Return the map of a tensor that is read with other sizes: none but for a transposed matrix."""
     if order is None or shape is None or own == shape:
         return order
     return order.swapaxes(-1, -2) if transposed(own) == shape else None

@@ -24,7 +24,8 @@ class Checkpoint:
 class Tensors:
     """Shapes, values and parts of tensors by name, and the builder that the layers are added to.
 
-    `maps`: which channel each element is, where that is known. `writers`: the operators by the tensors that they write.
+    `maps`, `places`: which channel and which position each element is, where that is known. `writers`: the operators by
+    the tensors that they write.
     """
 
     def __init__(self, shapes: OnnxShapes, builder: NetworkBuilder) -> None:
@@ -32,6 +33,7 @@ class Tensors:
         self.builder = builder
         self.parts: dict[str, Parts] = {}
         self.maps: dict[str, Map | None] = {}
+        self.places: dict[str, Map | None] = {}
         self.writers: dict[str, onnx.NodeProto] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -44,7 +46,7 @@ class Tensors:
         Raises:
             Unmappable: its sizes are unknown.
         """
-        return Operand(self.shapes.shape(name), self.origin(name), self.maps.get(name))
+        return Operand(self.shapes.shape(name), self.origin(name), self.maps.get(name), self.places.get(name))
 
     def origin(self, name: str) -> Parts:
         """Return the parts of a tensor; none of a constant, or of an input that is left out."""
@@ -67,7 +69,7 @@ class Tensors:
         """Define a tensor as another name of one."""
         self.shapes.copy(source, name)
         self.parts[name] = self.origin(source)
-        self.maps[name] = self.maps.get(source)
+        self.maps[name], self.places[name] = self.maps.get(source), self.places.get(source)
 
 
 def reads(node: onnx.NodeProto) -> list[str]:

@@ -12,6 +12,7 @@ from torch.fx import Node
 from cpsat_pim.importers.binding import check_bound
 from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.counted import Operand
+from cpsat_pim.importers.orders import Channels, Places
 from cpsat_pim.importers.origin import FED, Parts
 from cpsat_pim.importers.products import Shape, Unmappable, sources
 from cpsat_pim.importers.torch_bodies import SLICING, Body, SlicedBody, branches, loop_body, sliced_body
@@ -38,7 +39,7 @@ from cpsat_pim.importers.torch_nodes import (
     origin_of,
     trips_of,
 )
-from cpsat_pim.importers.torch_order import Order, Places
+from cpsat_pim.importers.torch_order import Order
 from cpsat_pim.importers.torch_pooling import front_padding, pass_on
 from cpsat_pim.importers.torch_recurrent import RECURRENT, recurrent_layers
 
@@ -57,9 +58,9 @@ class Trace:
         self._parts: dict[Node, Parts] = {}
         self._maps: dict[Node, Any] = {}
         self._places: dict[Node, Any] = {}
-        known = self._shape, builder.first_channels, builder.recount
-        self._order = Order(self._parts, self._maps, *known)
-        self._order_of_places = Places(self._parts, self._places, *known)
+        known = self._shape, builder.first_channels
+        self._order = Order(Channels(), self._parts, self._maps, *known)
+        self._order_of_places = Order(Places(builder.recount), self._parts, self._places, *known)
 
     def follow(self, node: Node) -> None:
         """Process one node.

@@ -1,4 +1,5 @@
-"""How operators of PyTorch programs reorder channels: the maps of their results (`cpsat_pim.importers.channel_maps`).
+"""How operators of PyTorch programs reorder channels and positions: the maps of their results
+(`cpsat_pim.importers.channel_maps`).
 
 Operators that only move elements are executed on the map.
 """
@@ -7,22 +8,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from attrs import frozen
 from torch.fx import Node
 
-from cpsat_pim.importers.channel_maps import (
-    Map,
-    channels_along,
-    common_map,
-    kept_map,
-    own_axes,
-    places_along,
-    product_channels,
-    side_by_side,
-    small,
-)
+from cpsat_pim.importers.channel_maps import Map, kept_map, small
+from cpsat_pim.importers.orders import Rules
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Shape
 from cpsat_pim.importers.torch_kinds import ATTENTION, CONVOLUTIONS, OPERANDS
@@ -40,16 +31,17 @@ _SPREADING = (torch.ops.aten.expand.default, torch.ops.aten.expand_copy.default)
 
 @frozen
 class Order:
-    """The parts and the maps of the nodes so far, their sizes, `Layers.first_channels` and `NetworkBuilder.recount`.
+    """The parts and the maps of the nodes so far, of their channels or positions (`rules`), their sizes, and
+    `Layers.first_channels`.
 
     A node with several results has a list of maps.
     """
 
+    rules: Rules
     parts: Mapping[Node, Parts]
     maps: Mapping[Node, Any]
     shape: Callable[[Node], Shape]
     first_channels: Callable[[Parts, Sequence[Parts]], list[int] | None]
-    recount: Callable[[Parts, Map, Parts, Map], bool]
 
     def of(self, node: Node) -> Any:
         """Return the map of a node's result, or a list of those of its results."""
@@ -71,11 +63,11 @@ class Order:
         if isinstance(value, list | tuple):
             return self._moved(node, own) if node.target.is_view else [self._kept(kind, node, own, out)]
         if kind in CONVOLUTIONS and not arguments_of(node).get("transposed"):
-            return self._convolved(out)
+            return self.rules.convolved(out)
         if kind in OPERANDS:
             return self._product(kind, node, out)
         if kind == ATTENTION and self._has_alike_heads(node):
-            return self._attended(node, out)
+            return self.rules.product(out, self.shape(arguments_of(node)["value"]), out)
         if kind == "cat":
             return self._concatenated(node, out)
         if own is not None and kind in _RESHAPING:
@@ -84,26 +76,19 @@ class Order:
             return self._moved(node, own)
         return self._kept(kind, node, own, out)
 
-    def _convolved(self, out: Shape) -> Map | None:
-        return channels_along(out, 1)
-
     def _has_alike_heads(self, node: Node) -> bool:
         """Return whether each head of attention has keys and values of its own."""
         query, value = (self.shape(arguments_of(node)[name]) for name in ("query", "value"))
         return query[:-2] == value[:-2]
 
-    def _attended(self, node: Node, out: Shape) -> Map | None:
-        return product_channels(out, self.shape(arguments_of(node)["value"]), out)
-
     def _kept(self, kind: str, node: Node, own: Map | None, out: Shape) -> Map | None:
-        """Return the map of an operator that gives back as many channels as it reads, if it does."""
+        """Return the map of an operator that gives back as many elements as it reads, if it does."""
         if torch.Tag.pointwise not in node.target.tags and kind not in (*_NORMALISING, "clone"):
-            return kept_map(own, out)
+            return self.rules.passed(own, out, kind == "constant_pad_nd" or "pool" in kind)
         read = [other for other in node.all_input_nodes if self.parts[other]]
-        if len({self.parts[other] for other in read}) > 1 and any(len(self.parts[other]) > 1 for other in read):
-            return None
         whole = [other for other in read if self._is_whole(other, out)] or [o for o in read if self.shape(o) == out]
-        return common_map([self.maps.get(other) for other in whole], out)
+        given = [(self.parts[other], self.maps.get(other)) for other in whole]
+        return self.rules.combined([self.parts[other] for other in read], given, out)
 
     def _is_whole(self, node: Node, out: Shape) -> bool:
         """Return whether an operand has an element of its own for each one of a result of this size."""
@@ -123,8 +108,8 @@ class Order:
         if not self.parts[left]:
             return None
         if not self.parts[right]:
-            return channels_along(out, -1) if len(self.shape(right)) == 2 else None
-        return product_channels(self.shape(left), self.shape(right), out)
+            return self.rules.rows(out) if len(self.shape(right)) == 2 else None
+        return self.rules.product(self.shape(left), self.shape(right), out)
 
     def _concatenated(self, node: Node, out: Shape) -> Map | None:
         """Return the map of what is concatenated along its channels, or with constants along another axis."""
@@ -136,46 +121,4 @@ class Order:
             return None
         firsts = self.first_channels(self.parts[node], [self.parts[tensor] for tensor in data])
         maps = [self.maps.get(tensor) for tensor in data]
-        return None if firsts is None else side_by_side(maps, firsts, given["dim"])
-
-
-class Places(Order):
-    """The same of positions: how operators reorder them. They are counted as layers make them, row by row."""
-
-    def _convolved(self, out: Shape) -> Map | None:
-        return places_along(out, [0, 2, 3]) if len(out) == 4 else None
-
-    def _product(self, kind: str, node: Node, out: Shape) -> Map | None:
-        left, right = (arguments_of(node)[name] for name in OPERANDS[kind])
-        if not self.parts[left]:
-            return None
-        if not self.parts[right]:
-            return places_along(out, range(len(out) - 1)) if len(self.shape(right)) == 2 else None
-        return places_along(out, [*own_axes(self.shape(left), self.shape(right)), -2])
-
-    def _attended(self, node: Node, out: Shape) -> Map | None:
-        return places_along(out, [-2])
-
-    def _kept(self, kind: str, node: Node, own: Map | None, out: Shape) -> Map | None:
-        """Return the map of an operator that gives back as many positions as it reads, if it does.
-
-        Of a sum of layers' outputs whose positions are counted differently, one layer's are counted as those of the
-        others from then on, if it can count them so.
-        """
-        if torch.Tag.pointwise not in node.target.tags:
-            is_in_order = kind in (*_NORMALISING, "clone", "constant_pad_nd") or "pool" in kind
-            return kept_map(own, out) if is_in_order else None
-        read = [other for other in node.all_input_nodes if self.parts[other] and self._is_whole(other, out)]
-        maps = [self.maps.get(other) for other in read]
-        if not maps or any(one is None for one in maps):
-            return None
-        for first, others in ((read[0], read[1:]), (read[-1], read[:-1])):
-            if all(self._counts_as(other, first) for other in others):
-                found: Map = self.maps[first]
-                return found
-        return None
-
-    def _counts_as(self, node: Node, first: Node) -> bool:
-        """Return whether a node's positions are counted as another one's, from now on at least."""
-        own, wanted = self.maps[node], self.maps[first]
-        return np.array_equal(own, wanted) or self.recount(self.parts[node], own, self.parts[first], wanted)
+        return None if firsts is None else self.rules.joined(maps, firsts, given["dim"])

@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 
 from cpsat_pim.importers import import_network
-from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.graph import build_graph
-from cpsat_pim.planner.partition import Home, Partition
-from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan
 from cpsat_pim.planner.repeats import written_out
-from cpsat_pim.planner.simulation import to_records
 from cpsat_pim.workload.joins import View
 from cpsat_pim.workload.reorders import Reorder
-from tests.planner.made_up import NODE
+from tests.importers.one_node import on_one_node
 from tests.tracesim.array.reference import evaluate
 
 torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
@@ -27,18 +23,6 @@ def in_this_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The models are looked for in the working directory."""
     monkeypatch.chdir(Path(__file__).parent)
     monkeypatch.syspath_prepend(Path(__file__).parent)
-
-
-def on_one_node(network):
-    """The records of a plan on one node: the layers are all that is evaluated."""
-    graph, array = build_graph(network), NodeArray(rows=1, cols=1, node=NODE)
-    layers = {
-        task.name: LayerPlan(partition=Partition(region=array.whole), node_cycles=1, node_energy_fj=1)
-        for task in graph.tasks
-    }
-    segments = tuple((RegionPlan(region=array.whole, layers=(task.name,)),) for task in graph.tasks)
-    homes = dict.fromkeys(graph.stacks, Home(region=array.whole))
-    return to_records(network, graph, Plan(network="n", array=array, segments=segments, layers=layers, homes=homes))
 
 
 def weights_of(module, network):

@@ -1,0 +1,107 @@
+"""How operators reorder the channels and the positions of what they read, whichever format they come from: the maps of
+their results (`cpsat_pim.importers.channel_maps`).
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from attrs import frozen
+
+from cpsat_pim.importers.channel_maps import (
+    Map,
+    channels_along,
+    common_map,
+    kept_map,
+    own_axes,
+    places_along,
+    product_channels,
+    side_by_side,
+)
+from cpsat_pim.importers.origin import Parts
+from cpsat_pim.importers.products import Shape
+
+#: A tensor that is read: its parts, and its map if it is followed.
+Read = tuple[Parts, Map | None]
+
+
+class Channels:
+    """Which channel each element is."""
+
+    def convolved(self, out: Shape) -> Map | None:
+        """Return the map of the result of a convolution, [batch, channels, ...]."""
+        return channels_along(out, 1)
+
+    def rows(self, out: Shape) -> Map | None:
+        """Return the map of a product of rows of channels with a matrix of constants."""
+        return channels_along(out, -1)
+
+    def product(self, left: Shape, right: Shape, out: Shape) -> Map | None:
+        """Return the map of a matrix product of two activations."""
+        return product_channels(left, right, out)
+
+    def joined(self, maps: Sequence[Map | None], firsts: Sequence[int], axis: int) -> Map | None:
+        """Return the map of tensors that are concatenated; `firsts`: their first channels."""
+        return side_by_side(maps, firsts, axis)
+
+    def combined(self, parts: Sequence[Parts], whole: Sequence[Read], out: Shape) -> Map | None:
+        """Return the map of a function of single elements; of several parts only if all operands have the same.
+
+        `whole`: the operands that have an element for each one of the result.
+        """
+        if len(set(parts)) > 1 and any(len(one) > 1 for one in parts):
+            return None
+        return common_map([own for _, own in whole], out)
+
+    def passed(self, own: Map | None, out: Shape, is_in_order: bool) -> Map | None:
+        """Return the map of what another operator makes, which gives back as many channels as it reads if it does."""
+        return kept_map(own, out)
+
+
+@frozen
+class Places:
+    """Which position each element is, as layers count the positions of what they make, row by row."""
+
+    #: `CountedLayers.recount`.
+    recount: Callable[[Parts, Map, Parts, Map], bool]
+
+    def convolved(self, out: Shape) -> Map | None:
+        """Return the map of the result of a convolution, [batch, channels, rows, columns]."""
+        return places_along(out, [0, 2, 3]) if len(out) == 4 else None
+
+    def rows(self, out: Shape) -> Map | None:
+        """Return the map of a product of rows of channels with a matrix of constants."""
+        return places_along(out, range(len(out) - 1))
+
+    def product(self, left: Shape, right: Shape, out: Shape) -> Map | None:
+        """Return the map of a matrix product of two activations."""
+        return places_along(out, [*own_axes(left, right), -2])
+
+    def joined(self, maps: Sequence[Map | None], firsts: Sequence[int], axis: int) -> Map | None:
+        """Return the map of tensors that are concatenated: each keeps the positions of its layer."""
+        return side_by_side(maps, [0] * len(maps), axis)
+
+    def combined(self, parts: Sequence[Parts], whole: Sequence[Read], out: Shape) -> Map | None:
+        """Return the map of a function of single elements.
+
+        Of layers' outputs whose positions are counted differently, one layer's are counted as those of the others from
+        then on, if it can count them so.
+        """
+        known = [(one, own) for one, own in whole if own is not None]
+        if not known or len(known) < len(whole):
+            return None
+        for first, others in ((known[0], known[1:]), (known[-1], known[:-1])):
+            if all(self._counts_as(other, first) for other in others):
+                return first[1]
+        return None
+
+    def _counts_as(self, other: tuple[Parts, Map], first: tuple[Parts, Map]) -> bool:
+        """Return whether a tensor's positions are counted as another one's, from now on at least."""
+        return np.array_equal(other[1], first[1]) or self.recount(*other, *first)
+
+    def passed(self, own: Map | None, out: Shape, is_in_order: bool) -> Map | None:
+        """Return the map of what another operator makes, if that keeps its elements in order."""
+        return kept_map(own, out) if is_in_order else None
+
+
+#: What maps are of.
+Rules = Channels | Places
