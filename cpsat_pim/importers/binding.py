@@ -3,21 +3,28 @@
 from collections.abc import Collection, Mapping
 
 
-def check_bound(bind: Mapping[str, int], *namings: Collection[str], values: Collection[str] = ()) -> None:
+def check_bound(
+    bind: Mapping[str, int],
+    *namings: Collection[str],
+    by_data: Collection[Collection[str]] = (),
+    values: Collection[str] = (),
+) -> None:
     """Check that every open dim is bound by one of its names, and that nothing else is bound.
 
     Args:
         bind: sizes by name.
         namings: the names of each open dim.
+        by_data: the names of each size that data decide, which may be bound.
         values: the names of what has one value, which may be bound.
 
     Raises:
         ValueError: a dim is left open, or a name is that of none.
     """
-    known = [name for names in namings for name in names]
+    known = [name for names in (*namings, *by_data) for name in names]
     for name in bind:
         if name not in known and name not in values:
-            raise ValueError(f"no open dim is named {name!r}, {_listed([*namings, *((value,) for value in values)])}")
+            there = _listed([*namings, *by_data, *((value,) for value in values)])
+            raise ValueError(f"no open dim is named {name!r}, {there}")
     for name in known:
         if bind.get(name, 1) < 1:
             raise ValueError(f"the size {name!r} must be positive (got {bind[name]})")

@@ -49,13 +49,21 @@ def _longer(shape: Shape, rows: int) -> Shape:
     return (*shape[:2], shape[2] + rows, shape[3])
 
 
-def _earlier_rows(call: Call, past: int, length: int | None = None) -> int:
-    """Return how many rows come from earlier steps: as many as an input says, or all that are stored."""
+def _earlier_rows(call: Call, past: int, length: int | None = None, new: int = 0) -> int:
+    """Return how many rows come from earlier steps: as many as an input says, or all that are stored. A buffer that
+    earlier and later steps share has room for the new ones.
+    """
     stored = call.optional(past)
     if stored is None:
         return 0
     known = call.number(length) if length is not None else None
-    return stored[-2] if known is None else known
+    kept = max(0, stored[-2] - new) if _shares_buffer(call) else stored[-2]
+    return kept if known is None else known
+
+
+def _shares_buffer(call: Call) -> bool:
+    """Return whether the buffer with earlier keys and values is also that of the next step."""
+    return bool(call.given.get("past_present_share_buffer"))
 
 
 def _standard(call: Call) -> Heads:
@@ -78,7 +86,7 @@ def _projected(call: Call, past: int, length: int | None) -> Heads:
     total = call.shape(1)[1]
     sizes = list(call.given.get("qkv_hidden_sizes") or [total // 3] * 3)
     query, key, value = ((batch, heads, rows, size // heads) for size in sizes)
-    earlier = _earlier_rows(call, past, length)
+    earlier = _earlier_rows(call, past, length, rows)
     return Heads(query=query, key=_longer(key, earlier), value=_longer(value, earlier))
 
 
@@ -100,7 +108,9 @@ def _multi_head(call: Call, past: int, length: int | None) -> Heads:
     else:
         key, value = _keys(call, heads)
         query = with_heads(query, heads)
-    earlier = 0 if call.optional(1) is not None and len(call.shape(1)) == 4 else _earlier_rows(call, past, length)
+    earlier = (
+        0 if call.optional(1) is not None and len(call.shape(1)) == 4 else _earlier_rows(call, past, length, key[2])
+    )
     return Heads(query=query, key=_longer(key, earlier), value=_longer(value, earlier))
 
 
@@ -180,8 +190,7 @@ def attention_shapes(call: Call) -> list[Shape | None]:
 def _present(call: Call, form: Form, heads: Shape) -> Shape:
     """Return the sizes of what is stored; a buffer that earlier and later steps share keeps its size."""
     stored = call.optional(form.past[0]) if form.past else None
-    shares = bool(call.given.get("past_present_share_buffer"))
-    rows = max(stored[-2], heads[2]) if stored is not None and shares else heads[2]
+    rows = max(stored[-2], heads[2]) if stored is not None and _shares_buffer(call) else heads[2]
     return (*heads[:2], rows, heads[3])
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from attrs import frozen
 
-from cpsat_pim.importers.products import Shape, Unmappable
+from cpsat_pim.importers.products import Shape, UnknownShape
 
 #: The domain of the operators that onnxruntime adds to ONNX's own.
 VENDOR = "com.microsoft."
@@ -46,7 +46,7 @@ class Call:
         """
         sizes = self.optional(index)
         if sizes is None:
-            raise Unmappable("of unknown shape")
+            raise UnknownShape
         return sizes
 
     def optional(self, index: int) -> Shape | None:

@@ -6,6 +6,7 @@ import contextlib
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from pathlib import Path
 
 import onnx
@@ -23,10 +24,10 @@ from cpsat_pim.importers.onnx_order import follow_order
 from cpsat_pim.importers.onnx_pooling import pass_on
 from cpsat_pim.importers.onnx_product import Product
 from cpsat_pim.importers.onnx_products import PRODUCTS, product_sum
-from cpsat_pim.importers.onnx_shapes import INDICES, OnnxShapes, is_scalar, is_small, open_dims
+from cpsat_pim.importers.onnx_shapes import INDICES, OnnxShapes, is_scalar, is_small, open_dims, subgraphs
 from cpsat_pim.importers.onnx_tensors import Tensors, node_name, reads
 from cpsat_pim.importers.origin import FED, Parts
-from cpsat_pim.importers.products import Unmappable
+from cpsat_pim.importers.products import UnknownShape, Unmappable
 
 
 def trace_onnx(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
@@ -39,6 +40,7 @@ def trace_onnx(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> N
     trace = _Trace(model, bind, builder)
     trace.feed(model.graph)
     trace.run(model.graph)
+    trace.check_used()
 
 
 # --- The file --------------------------------------------------------------------------------------------------------
@@ -103,6 +105,15 @@ def _dependencies(nodes: Sequence[onnx.NodeProto]) -> dict[int, set[int]]:
     return {index: {writers[name] for name in reads(node) if name in writers} for index, node in enumerate(nodes)}
 
 
+def _may_be_open(graph: onnx.GraphProto, name: str) -> bool:
+    """Return whether a name is that of an axis of a result, in subgraphs, too, or a symbol of one."""
+    tensor, _, axis = name.rpartition(".")
+    symbols = {dim.dim_param for info in (*graph.value_info, *graph.output) for dim in info.type.tensor_type.shape.dim}
+    results = {result for node in graph.node for result in node.output}
+    inner = (one for node in graph.node for one in subgraphs(node))
+    return name in symbols or (tensor in results and axis.isdigit()) or any(_may_be_open(one, name) for one in inner)
+
+
 # --- Operators -------------------------------------------------------------------------------------------------------
 
 
@@ -117,6 +128,7 @@ class _Trace:
         self.tensors = Tensors(OnnxShapes(model, bind), builder)
         self._bind = bind
         self._unbound: list[str] = []
+        self._by_data: set[str] = set()
         self._deciding: set[str] = set()
         self._builder = builder
 
@@ -133,7 +145,8 @@ class _Trace:
         values = dict.fromkeys(
             (*(info.name for info in scalars), *(name for name in deciding(graph) if name and name not in known))
         )
-        check_bound(self._bind, *sizes, values=values)
+        self._by_data = {name for name in self._bind if _may_be_open(graph, name)} - {*chain(*sizes)}
+        check_bound(self._bind, *sizes, by_data=[{name} for name in self._by_data], values=values)
         self._deciding = values.keys() & self._bind.keys()
         for info in fed:
             shapes.declare(info)
@@ -149,6 +162,15 @@ class _Trace:
         self.tensors.parts |= {tensor.name: () for tensor in graph.initializer}
         for node in _in_order(graph.node):
             self.follow(node)
+
+    def check_used(self) -> None:
+        """Check that all sizes that data decide are bound to some that were open.
+
+        Raises:
+            ValueError: one was known, or is that of no axis.
+        """
+        for name in sorted(self._by_data - self.tensors.shapes.used):
+            raise ValueError(f"no open dim is named {name!r}: that size is known, or the tensor has no such axis")
 
     def follow(self, node: onnx.NodeProto) -> None:
         """Process one operator.
@@ -191,14 +213,15 @@ class _Trace:
         try:
             follow(self, node, {attribute.name: attribute.g for attribute in node.attribute})
         except Unmappable as reason:
-            return self._refused(kind, reason)
+            return self._refused(kind, node, reason)
         return None
 
-    def _refused(self, kind: str, reason: Unmappable) -> str:
+    def _refused(self, kind: str, node: onnx.NodeProto, reason: Unmappable) -> str:
         """Return the kind of an operator that is no layer with the reason, and what to bind so that it may be one: what
         the reason names, or an input of one element, which may decide more.
         """
-        names = [name for name in (*self._unbound[:1], reason.bind) if name and reason.bind]
+        bind = self.tensors.open_size(node) if isinstance(reason, UnknownShape) else reason.bind
+        names = [name for name in (*self._unbound[:1], bind) if name and bind]
         hints = "".join(f", --bind {name}=... may tell" for name in dict.fromkeys(names))
         return f"{kind} ({reason}{hints})"
 
@@ -242,7 +265,7 @@ class _Trace:
             if build is not None:
                 return build(Product(self.tensors, node))
         except Unmappable as reason:
-            kind, macs = self._refused(kind, reason), reason.macs
+            kind, macs = self._refused(kind, node, reason), reason.macs
         kind = f"{kind} ({why})" if why else kind
         return self._builder.skip(kind, node_name(node), *read, macs=macs)
 

@@ -20,7 +20,7 @@ from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, f
 from cpsat_pim.importers.onnx_tensors import Tensors
 from cpsat_pim.importers.onnx_vendor import VENDOR_PRODUCTS, eliminated
 from cpsat_pim.importers.origin import Parts
-from cpsat_pim.importers.products import Unmappable, sources
+from cpsat_pim.importers.products import UnknownShape, sampled_taps, sources
 
 # --- Convolutions and matrix products ---------------------------------------------------------------------------------
 
@@ -70,13 +70,11 @@ def _transposed_padding(
 
 
 def _deformable(product: Product) -> Parts:
-    """Add a convolution that samples its input anew for each tap: its taps are part of C."""
-    weight, out = product.call.shape(1), product.tensors.shapes.shape(product.node.output[0])
-    taps, ones = math.prod(weight[2:]), [1] * (len(weight) - 2)
-    batch, channels = product.call.shape(0)[:2]
-    data = product.operand(0, (batch, channels * taps, *out[2:]))
-    kernel = product.operand(1, (weight[0], weight[1] * taps, *ones))
-    builder, groups = product.tensors.builder, product.call.given.get("group", 1)
+    """Add a convolution that samples its input anew for each tap."""
+    out = product.tensors.shapes.shape(product.node.output[0])
+    sizes = sampled_taps(product.call.shape(0), product.call.shape(1), out)
+    data, kernel = (product.operand(index, shape) for index, shape in enumerate(sizes))
+    builder, groups, ones = product.tensors.builder, product.call.given.get("group", 1), [1] * (len(out) - 2)
     result = builder.convolution(product.name, data, kernel, out, groups=groups, stride=ones, dilation=ones)
     return builder.merge(result, product.others(0, 1))
 
@@ -157,7 +155,7 @@ def _blob_matmul(product: Product) -> Parts:
     """Add a product with weights of 4 bits in one blob, whose sizes are an input."""
     sizes = product.call.values[2]
     if sizes is None:
-        raise Unmappable("of unknown shape")
+        raise UnknownShape
     channels, outputs = (int(size) for size in sizes)
     weight = product.operand(1, (channels, outputs))
     result = product.tensors.builder.matmul(product.name, product.operand(0), weight, Fraction(1, 2))

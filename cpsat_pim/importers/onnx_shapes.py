@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 from cpsat_pim.importers.onnx_call import Call, domain_of, kind_of
 from cpsat_pim.importers.onnx_rules import RULES
 from cpsat_pim.importers.onnx_vendor_rules import VENDOR_RULES
-from cpsat_pim.importers.products import Shape, Unmappable
+from cpsat_pim.importers.products import Shape, UnknownShape, Unmappable
 
 #: The most elements of a tensor whose value is kept: shapes have few.
 _SMALL_ELEMS = 1024
@@ -35,7 +35,9 @@ SHAPE_READERS = ("Shape", "Size")
 
 
 class OnnxShapes:
-    """The types of the tensors defined so far, and the values of the small constants among them."""
+    """The types of the tensors defined so far, and the values of the small constants among them. `used`: the names of
+    dims that were bound.
+    """
 
     def __init__(self, model: onnx.ModelProto, bind: Mapping[str, int]) -> None:
         self._opsets = list(model.opset_import)
@@ -44,6 +46,7 @@ class OnnxShapes:
         self._bind = bind
         self._types: dict[str, onnx.TypeProto] = {}
         self._values: dict[str, onnx.TensorProto] = {}
+        self.used: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
         """Return whether a tensor is defined."""
@@ -70,16 +73,20 @@ class OnnxShapes:
         """
         sizes = _sizes(self._types.get(name))
         if sizes is None:
-            raise Unmappable("of unknown shape")
+            raise UnknownShape
         return sizes
 
     def declare(self, info: onnx.ValueInfoProto) -> None:
         """Define a tensor with the type in the file, with its open dims bound."""
-        kind = onnx.TypeProto.FromString(info.type.SerializeToString())
-        for dim, names in open_dims(info.name, kind):
-            for name in self._bind.keys() & set(names):
-                dim.dim_value = self._bind[name]
-        self._types[info.name] = kind
+        self._type(info.name, onnx.TypeProto.FromString(info.type.SerializeToString()))
+
+    def _type(self, name: str, kind: onnx.TypeProto) -> None:
+        """Define a tensor with a type, with its open dims bound."""
+        for dim, names in open_dims(name, kind):
+            for bound in self._bind.keys() & set(names):
+                dim.dim_value = self._bind[bound]
+                self.used.add(bound)
+        self._types[name] = kind
 
     def declare_missing(self, name: str) -> None:
         """Define a tensor that nothing else defines, a constant whose data are not in the file, by its type in the
@@ -168,8 +175,8 @@ class OnnxShapes:
         inferred = self._inferred(node)
         for name in node.output:  # a loop's body is followed more than once
             self._discard(name)
-        for name, kind in inferred.items():
-            self._types[name] = kind
+        for name in inferred.keys() - {""}:  # a result that is not wanted has no name
+            self._type(name, inferred[name])
         for name in node.output:
             if name and _sizes(self._types.get(name)) is None and name in self._declared:
                 self.declare(self._declared[name])

@@ -8,7 +8,7 @@ from attrs import frozen
 from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.channel_maps import Map
 from cpsat_pim.importers.counted import Operand
-from cpsat_pim.importers.onnx_shapes import OnnxShapes, subgraphs
+from cpsat_pim.importers.onnx_shapes import OnnxShapes, open_dims, subgraphs
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.progress import Progress
 
@@ -55,6 +55,20 @@ class Tensors:
     def origins(self, names: Iterable[str]) -> Parts:
         """Return the parts of several tensors that are combined."""
         return self.builder.merge(*(self.origin(name) for name in names))
+
+    def open_size(self, node: onnx.NodeProto) -> str | None:
+        """Return the name of the first open dim on the way to an operator, whose size data decide; None if none has a
+        name.
+        """
+        found, passed = None, set[str]()
+        while unknown := [name for name in node.input if name in self.writers and self.shapes.sizes(name) is None]:
+            name = unknown[0]
+            if name in passed:  # what a loop hands on
+                break
+            passed.add(name)
+            found = next((names[-1] for _, names in open_dims(name, self.shapes.type(name))), found)
+            node = self.writers[name]
+        return found
 
     def checkpoint(self) -> Checkpoint:
         """Return the layers and the parts so far."""

@@ -36,6 +36,21 @@ class Unmappable(Exception):
         self.bind = bind
 
 
+class UnknownShape(Unmappable):
+    """A product of a tensor whose sizes are not known."""
+
+    def __init__(self) -> None:
+        super().__init__("of unknown shape")
+
+
+def sampled_taps(data: Shape, weight: Shape, out: Shape) -> tuple[Shape, Shape]:
+    """Return the sizes of the data and the weights of a deformable convolution: as it samples its input anew for each
+    tap, taps are part of the channels.
+    """
+    taps, ones = math.prod(weight[2:]), (1,) * (len(weight) - 2)
+    return (data[0], data[1] * taps, *out[2:]), (weight[0], weight[1] * taps, *ones)
+
+
 def convolution(
     data: Shape, weight: Shape, out: Shape, groups: int, stride: Sequence[int], dilation: Sequence[int]
 ) -> ConvWorkload:

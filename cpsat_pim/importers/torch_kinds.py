@@ -6,7 +6,16 @@ from cpsat_pim.importers.torch_recurrent import RECURRENT
 
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution")
 TRANSPOSED_CONVOLUTIONS = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+DEFORMABLE = ("torchvision::deform_conv2d",)
 ATTENTION = "scaled_dot_product_attention"
+
+#: With those of programs that were lowered before they were saved.
+ATTENTIONS = (
+    ATTENTION, "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_fused_attention_overrideable", "_scaled_dot_product_attention_math",
+    "_scaled_dot_product_attention_math_for_mps",
+)  # fmt: skip
 
 #: The argument names of the operands of a matrix product.
 OPERANDS = {
@@ -27,6 +36,12 @@ PACKED = {
     "_dyn_quant_matmul_4bit": ("inp", "packed_weights"),
 }
 
+#: Products that are Einstein sums: the equation, and the argument names of the operands.
+EQUATIONS = {
+    "addbmm": ("brc,bck->rk", ("batch1", "batch2")),
+    "bilinear": ("...i,oij,...j->...o", ("input1", "weight", "input2")),
+}
+
 #: Products of rows with one matrix each of a group, such as experts.
 GROUPED = ("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2")
 
@@ -36,7 +51,7 @@ QUANTISING = ("quantized_decomposed::", "quantize_")
 #: Operators that must not be decomposed: some would become sums of element-wise products and be lost, or moves along
 #: indices that are computed.
 KEPT = (
-    *CONVOLUTIONS, *TRANSPOSED_CONVOLUTIONS, *OPERANDS, *PACKED, "addbmm", "bilinear", "einsum", ATTENTION,
+    *CONVOLUTIONS, *TRANSPOSED_CONVOLUTIONS, *OPERANDS, *PACKED, *EQUATIONS, "einsum", ATTENTION,
     *RECURRENT, *GROUPED, "roll",
 )  # fmt: skip
 
@@ -57,11 +72,13 @@ _adaptive_avg_pool2d _adaptive_avg_pool3d _embedding_bag _fused_rms_norm _log_so
 _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _safe_softmax _softmax _to_copy _unsafe_view
 _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d adaptive_avg_pool1d
 adaptive_max_pool2d avg_pool1d avg_pool2d avg_pool3d bucketize col2im constant_pad_nd copy cummax cumprod cumsum
-embedding flip gather im2col index index_add index_copy index_put index_select masked_scatter max_pool2d
-max_pool2d_with_indices max_pool3d_with_indices native_batch_norm native_dropout native_group_norm native_layer_norm
-nonzero reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d
-replication_pad3d roll scatter scatter_add scatter_reduce searchsorted select_scatter sort topk tril triu
-upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
+embedding flip gather grid_sampler_2d grid_sampler_3d im2col index index_add index_copy index_put index_select
+masked_scatter max_pool2d max_pool2d_with_indices max_pool3d_with_indices native_batch_norm native_dropout
+native_group_norm native_layer_norm nonzero reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave
+replication_pad1d replication_pad2d replication_pad3d roll scatter scatter_add scatter_reduce searchsorted
+select_scatter sort topk tril triu torchvision::nms torchvision::ps_roi_align torchvision::ps_roi_pool
+torchvision::roi_align torchvision::roi_pool upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d
+upsample_nearest2d
 """
 
 #: Core operators without such a tag that are not products.

@@ -5,6 +5,10 @@ from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from cpsat_pim.importers.origin import Parts
+from cpsat_pim.importers.products import sources
 
 
 def arguments_of(node: Node) -> dict[str, Any]:
@@ -25,6 +29,18 @@ def factors_of(node: Any) -> tuple[Node, Node] | None:
     left, right = node.args
     is_product = isinstance(left, Node) and isinstance(right, Node)
     return (left, right) if is_product else None
+
+
+def is_of_one(factors: tuple[Node, Node], parts: Mapping[Node, Parts]) -> bool:
+    """Return whether two tensors are one, or, neither of them constant, element-wise functions of one."""
+
+    def read(node: Node) -> list[Node]:
+        operator = node.target
+        is_elementwise = isinstance(operator, torch._ops.OpOverload) and torch.Tag.pointwise in operator.tags
+        return [other for other in node.all_input_nodes if parts[other]] if is_elementwise else []
+
+    is_square = factors[0] is factors[1]
+    return is_square or (all(parts[factor] for factor in factors) and len(sources(factors, read)) == 1)
 
 
 def is_kind(node: Node, *kinds: str) -> bool:
@@ -61,6 +77,18 @@ def open_dims(program: torch.export.ExportedProgram, inputs: Collection[str]) ->
                 known = names.setdefault(symbol, [])
                 known += [f"{node.name}.{axis}"] if size.node.expr == symbol else []
     return {symbol: [*known, str(symbol)] for symbol, known in names.items()}
+
+
+def data_dims(program: torch.export.ExportedProgram) -> dict[Any, list[str]]:
+    """Return the sizes that data decide, each with its names: its symbol and `tensor.axis` of the first that has it."""
+    names: dict[Any, list[str]] = {}
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        for axis, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            symbol = None if isinstance(size, int) else size.node.expr
+            if symbol is not None and symbol.is_Symbol and free_unbacked_symbols(size):
+                names.setdefault(symbol, [str(symbol), f"{node.name}.{axis}"])
+    return names
 
 
 def trips_of(program: torch.export.ExportedProgram, bind: Mapping[str, int]) -> dict[Node, int | None]:

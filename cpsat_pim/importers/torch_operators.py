@@ -14,11 +14,14 @@ from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.counted import Operand
 from cpsat_pim.importers.orders import Channels, Places
 from cpsat_pim.importers.origin import FED, Parts
-from cpsat_pim.importers.products import Shape, Unmappable, sources
+from cpsat_pim.importers.products import Shape, Unmappable, sampled_taps
 from cpsat_pim.importers.torch_bodies import SLICING, Body, SlicedBody, branches, loop_body, sliced_body
 from cpsat_pim.importers.torch_fourier import FOURIER, axis_transforms
 from cpsat_pim.importers.torch_kinds import (
+    ATTENTIONS,
     CONVOLUTIONS,
+    DEFORMABLE,
+    EQUATIONS,
     GROUPED,
     OPERANDS,
     PACKED,
@@ -32,9 +35,11 @@ from cpsat_pim.importers.torch_kinds import (
 )
 from cpsat_pim.importers.torch_nodes import (
     arguments_of,
+    data_dims,
     factors_of,
     for_each,
     holds_tensors,
+    is_of_one,
     open_dims,
     origin_of,
     trips_of,
@@ -52,9 +57,11 @@ class Trace:
         self._names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
         self._fed = set(signature.user_inputs)
         self._builder = builder
-        symbols, self._trips = open_dims(program, self._fed), trips_of(program, bind)
-        check_bound(bind, *symbols.values(), values=[loop.name for loop in self._trips])
-        self._bound = {symbol: bind[name] for symbol, names in symbols.items() for name in names if name in bind}
+        symbols, by_data = open_dims(program, self._fed), data_dims(program)
+        self._trips = trips_of(program, bind)
+        check_bound(bind, *symbols.values(), by_data=by_data.values(), values=[loop.name for loop in self._trips])
+        known = {**symbols, **by_data}.items()
+        self._bound = {symbol: bind[name] for symbol, names in known for name in names if name in bind}
         self._parts: dict[Node, Parts] = {}
         self._maps: dict[Node, Any] = {}
         self._places: dict[Node, Any] = {}
@@ -109,31 +116,10 @@ class Trace:
 
     def _product(self, kind: str, node: Node, read: list[Parts]) -> Parts:
         """Add a product, including its bias or mask; skip it if it is not a layer."""
-        given, macs = arguments_of(node), None
+        build, macs = _RULES.get(kind), None
         try:
-            if kind in (*CONVOLUTIONS, *TRANSPOSED_CONVOLUTIONS):
-                return self._convolution(kind, node, given)
-            if kind in OPERANDS:
-                return self._matmul(kind, node, given)
-            if kind in PACKED:
-                return self._packed(kind, node, given)
-            if kind == "addbmm":
-                return self._added_matmul(node, given)
-            if kind == "bilinear":
-                operands = [self._operand(given[name]) for name in ("input1", "weight", "input2")]
-                result = self._builder.einsum(self._name(node, kind), "...i,oij,...j->...o", operands)
-                return self._with_others(result, node, *(given[name] for name in ("input1", "weight", "input2")))
-            if kind == "einsum":
-                operands = [self._operand(tensor) for tensor in given["tensors"]]
-                return self._builder.einsum(self._name(node, kind), given["equation"], operands)
-            if kind.lstrip("_").startswith("scaled_dot_product"):
-                return self._attention(node, given)
-            if kind in RECURRENT:
-                return self._recurrent(node, given)
-            if kind in GROUPED:
-                return self._grouped(node, given)
-            if kind in FOURIER:
-                return self._fourier(kind, node, given)
+            if build is not None:
+                return build(self, kind, node, arguments_of(node))
         except Unmappable as reason:
             kind, macs = f"{kind} ({reason})", reason.macs
         return self._builder.skip(kind, self._name(node, kind.partition(" ")[0]), *read, macs=macs)
@@ -146,22 +132,11 @@ class Trace:
         """
         given = arguments_of(node)
         factors, axes = factors_of(given["self"]), given.get("dim")
-        if factors is None or self._is_of_one(factors):
+        if factors is None or is_of_one(factors, self._parts):
             return None
         axes = axes if isinstance(axes, list | tuple) and axes else [*range(len(self._shape(given["self"])))]
         left, right = (self._operand(factor) for factor in factors)
         return self._builder.product_sum(self._name(node, kind), left, right, axes)
-
-    def _is_of_one(self, factors: tuple[Node, Node]) -> bool:
-        """Return whether two tensors are one, or, neither of them constant, element-wise functions of one."""
-
-        def read(node: Node) -> list[Node]:
-            operator = node.target
-            is_elementwise = isinstance(operator, torch._ops.OpOverload) and torch.Tag.pointwise in operator.tags
-            return [other for other in node.all_input_nodes if self._parts[other]] if is_elementwise else []
-
-        is_square = factors[0] is factors[1]
-        return is_square or (all(self._parts[factor] for factor in factors) and len(sources(factors, read)) == 1)
 
     def _convolution(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
         data, weight = self._operand(given["input"]), self._operand(given["weight"])
@@ -196,18 +171,25 @@ class Trace:
         result = self._builder.matmul(name, self._operand(left), weight, Fraction(1, 2))
         return self._with_others(result, node, left, right)
 
-    def _added_matmul(self, node: Node, given: dict[str, Any]) -> Parts:
-        """Add the sum of a batch of products: one product along the batch and the channels."""
-        left, right = (self._operand(given[name]) for name in ("batch1", "batch2"))
-        batch, rows, channels = left.shape
-        result = self._builder.matmul(
-            self._name(node, "addbmm", given["batch1"], given["batch2"]),
-            Operand((rows, batch * channels), left.parts),
-            Operand((batch * channels, right.shape[-1]), right.parts),
+    def _deformable(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
+        """Add a convolution that samples its input anew for each tap."""
+        tensors, out = (given["input"], given["weight"]), self._shape(node)
+        sizes = sampled_taps(self._shape(tensors[0]), self._shape(tensors[1]), out)
+        data, kernel = (self._operand(one).reshaped(shape) for one, shape in zip(tensors, sizes, strict=True))
+        name = self._name(node, kind.rpartition(":")[2], tensors[1])
+        result = self._builder.convolution(
+            name, data, kernel, out, groups=given["groups"], stride=[1, 1], dilation=[1, 1]
         )
-        return self._with_others(result, node, given["batch1"], given["batch2"])
+        return self._with_others(result, node, *tensors)
 
-    def _attention(self, node: Node, given: dict[str, Any]) -> Parts:
+    def _einsum(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
+        """Add the product of two or more tensors along the axes that an equation names."""
+        equation, names = EQUATIONS[kind] if kind in EQUATIONS else (given["equation"], ())
+        tensors = [given[name] for name in names] or given["tensors"]
+        result = self._builder.einsum(self._name(node, kind), equation, [self._operand(one) for one in tensors])
+        return self._with_others(result, node, *tensors)
+
+    def _attention(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
         """Add attention; a further operand is a mask."""
         tensors = [given[name] for name in ("query", "key", "value")]
         query, key, value = (self._operand(tensor) for tensor in tensors)
@@ -216,7 +198,7 @@ class Trace:
         masks = [self._parts[other] for other in node.all_input_nodes if other not in tensors]
         return self._builder.attention(self._path(node) or node.name, query, key, value, *masks)
 
-    def _recurrent(self, node: Node, given: dict[str, Any]) -> Parts:
+    def _recurrent(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
         """Add the layers of a recurrent operator, one behind the other; all directions of a layer are alike."""
         if "batch_sizes" in given:
             raise Unmappable("packed sequences")
@@ -246,7 +228,7 @@ class Trace:
             parts = self._builder.matmul(own, data, matrix)
         return parts
 
-    def _grouped(self, node: Node, given: dict[str, Any]) -> Parts:
+    def _grouped(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
         """Add a product in which each row meets the matrix of its group, as if all groups shared the rows evenly."""
         left, right = given["self"], given["mat2"]
         rows, matrices = self._shape(left), self._operand(right)
@@ -262,7 +244,7 @@ class Trace:
         """Follow an operator that holds a program, if it is known how often that runs."""
         kind = str(node.target)
         if kind == "flex_attention":
-            return self._attention(node, dict(zip(("query", "key", "value"), node.args, strict=False)))
+            return self._attention(kind, node, dict(zip(("query", "key", "value"), node.args, strict=False)))
         if kind == "with_effects" and str(node.args[1]).startswith("aten."):  # an assertion, in the order of effects
             return self._builder.merge(*read)
         try:
@@ -346,5 +328,25 @@ class Trace:
             return size
         known = size.node.expr.subs(self._bound)
         if not known.is_Integer:
-            raise ValueError(f"a size depends on the data ({known})")
+            raise ValueError(
+                f"a size depends on the data ({known}), --bind {min(map(str, known.free_symbols))}=... tells it"
+            )
         return int(known)
+
+
+#: The rules for operators that are products.
+_RULES: dict[str, Callable[[Trace, str, Node, dict[str, Any]], Parts]] = {
+    kind: rule
+    for kinds, rule in (
+        ((*CONVOLUTIONS, *TRANSPOSED_CONVOLUTIONS), Trace._convolution),
+        (DEFORMABLE, Trace._deformable),
+        (OPERANDS, Trace._matmul),
+        (PACKED, Trace._packed),
+        ((*EQUATIONS, "einsum"), Trace._einsum),
+        (ATTENTIONS, Trace._attention),
+        (RECURRENT, Trace._recurrent),
+        (GROUPED, Trace._grouped),
+        (FOURIER, Trace._fourier),
+    )
+    for kind in kinds
+}

@@ -10,10 +10,12 @@ import inspect
 import io
 import logging
 import os
+import re
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from typing import Any
 
@@ -25,6 +27,15 @@ from cpsat_pim.importers.builder import NetworkBuilder
 from cpsat_pim.importers.torch_kinds import KEPT
 from cpsat_pim.importers.torch_operators import Trace
 
+#: Libraries of operators that a package of the same name registers.
+_KNOWN_LIBRARIES = ("torchaudio", "torchvision")
+
+#: The names of a size that data decide: the symbol that PyTorch gives it, or the axis of a tensor.
+_BY_DATA = re.compile(r"u\d+|.+\.\d+")
+
+#: An operator in a saved program, with its library.
+_OPERATOR = re.compile(r'"target": "torch\.ops\.(\w+)\.\w+\.\w+"')
+
 
 def trace_program(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
     """Pass the operators of an exported program to the builder.
@@ -33,7 +44,11 @@ def trace_program(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -
         ValueError: the file is unreadable, or a dim is open.
     """
     if not os.path.isfile(path):
-        raise ValueError("cannot be read: No such file or directory")
+        raise ValueError(f"cannot be read: {'Is a directory' if os.path.isdir(path) else 'No such file or directory'}")
+    with _quietly(), _complaining("is not a program that torch.export saved, or is damaged"):
+        libraries = _libraries(path)
+    for library in libraries:
+        _register(library)
     with _quietly(), _complaining("is not a program that torch.export saved, or is damaged"):
         program = torch.export.load(path)
     _follow(program, bind, builder)
@@ -43,23 +58,23 @@ def trace_function(name: str, bind: Mapping[str, int], builder: NetworkBuilder) 
     """Call `module:function`, which returns a module and its example inputs; export the module, and pass it to the
     builder.
 
-    The function gets the bound sizes as keyword arguments. It runs on the meta device, where parameters take no memory,
-    and with fake tensors, which take none either, if something refuses that device.
+    The function gets the bound sizes as keyword arguments, but for those that data decide. It runs on the meta device,
+    where parameters take no memory, and with fake tensors, which take none either, if something refuses that device.
 
     Raises:
         ValueError: the function cannot be found, called or exported, or returns something else.
     """
     build = _function(*name.split(":"))
-    _check_arguments(build, bind)
+    arguments, sizes = _arguments(build, bind)
     try:
-        program = _exported(build, bind, torch.device("meta"))
+        program = _exported(build, arguments, torch.device("meta"))
     except ValueError as error:
         # Some operators refuse that device. Fake tensors have a device, but no values that the function may ask for.
         try:
-            program = _exported(build, bind, FakeTensorMode(allow_non_fake_inputs=True))
+            program = _exported(build, arguments, FakeTensorMode(allow_non_fake_inputs=True))
         except ValueError:
             raise error from error.__cause__
-    _follow(program, {}, builder)
+    _follow(program, sizes, builder)
 
 
 def _exported(
@@ -102,6 +117,30 @@ def _on_one_device(
     return module.to("meta"), moved(positional), moved(named)
 
 
+def _libraries(path: str) -> list[str]:
+    """Return the libraries of operators that a saved program uses, `torchvision` of `torchvision::roi_align`."""
+    with zipfile.ZipFile(path) as archive:
+        programs = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".json")]
+    return sorted({name for text in programs for name in _OPERATOR.findall(text)})
+
+
+def _register(library: str) -> None:
+    """Import the package that registers a library of operators, unless that is registered.
+
+    Raises:
+        ValueError: it is not, and it is none of those known that are installed.
+    """
+    with suppress(ImportError):
+        if library in _KNOWN_LIBRARIES:
+            importlib.import_module(library)
+    # by string: what is looked up in `torch.ops` seems to be there
+    if not any(name.startswith(f"{library}::") for name in torch._C._dispatch_get_all_op_names()):
+        raise ValueError(
+            f"has operators of the library {library!r}, which no package has registered: install that, or import the "
+            "model from a function of a module that registers them"
+        )
+
+
 # --- The program -----------------------------------------------------------------------------------------------------
 
 
@@ -118,12 +157,20 @@ def _function(module: str, name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _check_arguments(build: Callable[..., Any], bind: Mapping[str, int]) -> None:
-    """Check that the bound names are arguments of the function."""
+def _arguments(build: Callable[..., Any], bind: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the arguments of the function, and the sizes that data decide.
+
+    Raises:
+        ValueError: a name is neither, or an argument is missing.
+    """
+    signature = inspect.signature(build)
+    sizes = {name: bind[name] for name in bind if _BY_DATA.fullmatch(name) and name not in signature.parameters}
+    arguments = {name: bind[name] for name in bind if name not in sizes}
     try:
-        inspect.signature(build).bind(**bind)
+        signature.bind(**arguments)
     except TypeError as error:
         raise ValueError(f"--bind must give the function's arguments: {error}") from error
+    return arguments, sizes
 
 
 @contextmanager

@@ -352,11 +352,6 @@ def test_mistake_in_a_function_is_one_line(function, bind, message):
     assert complaint(f"{MODELS}:{function}", **bind) == message
 
 
-def test_sizes_that_depend_on_the_data_are_one_line():
-    """Of what is chosen by a mask."""
-    assert "a size depends on the data (u0)" in complaint(f"{MODELS}:masked")
-
-
 def test_sizes_that_depend_on_the_data_matter_to_layers_only():
     """What is chosen is only added up."""
     assert layers(imported("chosen_terms")) == layer("fc", P=6, C=8, K=4)
