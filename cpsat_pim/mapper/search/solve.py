@@ -75,8 +75,7 @@ def _answer(state: SearchState) -> Predicted | None:
     if state.incumbent is None:
         return None
     mapping, prediction, _ = state.incumbent
-    sees_cycles = state.objective.weights[0] > 0 or state.request.budget.cycles is not None
-    return mapping, prediction if sees_cycles else predict(state.layer, state.arch, mapping)
+    return mapping, prediction if state.sees_cycles else predict(state.layer, state.arch, mapping)
 
 
 #: A search that has ended, and those of its subspaces.

@@ -112,6 +112,11 @@ class SearchState:
         """Whether the layer has taken much work: then its tiles are bounded, and trial bounds rise by small steps."""
         return bool(self.statistics["work"] > self.parameters.hard_work)
 
+    @property
+    def sees_cycles(self) -> bool:
+        """Whether the objective or the budget depends on the latency."""
+        return self.objective.weights[0] > 0 or self.request.budget.cycles is not None
+
     # --- The incumbent -----------------------------------------------------------------------------------------------
 
     @property
@@ -147,7 +152,8 @@ class SearchState:
 
         False, too, if its streams are not counted when `is_over` says so.
         """
-        prediction = predict_until(is_over, self.layer, self.arch, mapping, is_walked=self.is_walked)
+        is_walked = self.is_walked and self.sees_cycles
+        prediction = predict_until(is_over, self.layer, self.arch, mapping, is_walked=is_walked)
         if prediction is None or not self.request.budget.covers(figures := prediction.figures):
             return False
         value = self.objective.value(figures.latency_cycles, figures.energy_fj)

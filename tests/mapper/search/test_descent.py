@@ -1,12 +1,15 @@
 """The walk to cheaper neighbours: what it offers is legal, within the constraints, and costs what is said."""
 
+from typing import Any
+
 import pytest
 
 from cpsat_pim import ConvWorkload
 from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.evaluate import cost
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
-from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.result import Budget, Objective
 from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.constructed import constructed_mappings
 from cpsat_pim.mapper.search.descent import Descent
@@ -48,3 +51,23 @@ def test_a_descent_ends_at_its_time() -> None:
     assert before is not None
     Descent(state).walk(before, 600, until=0.0)
     assert state.incumbent is before
+
+
+@pytest.mark.parametrize(
+    ("kind", "most", "is_walked"), [("latency", None, True), ("energy", None, False), ("energy", 10**9, True)]
+)
+def test_an_offered_mapping_is_walked_only_where_cycles_matter(monkeypatch, kind, most, is_walked):
+    """A walk takes many times as long as the counts. Cycles matter to latency, and to energy within a budget."""
+    walked = []
+
+    def predict_until(*given: Any, is_walked: bool) -> Any:
+        walked.append(is_walked)
+        return cost.predict_until(*given, is_walked=is_walked)
+
+    monkeypatch.setattr("cpsat_pim.mapper.search.state.predict_until", predict_until)
+    layer, arch = ConvWorkload(C=64, K=64, N=8), read_arch("gddr6-aim")
+    state = SearchState(
+        layer, arch, SolveRequest(objective=Objective.named(kind), then=None, budget=Budget(cycles=most))
+    )
+    assert state.offer(next(iter(constructed_mappings(layer, arch, state.request.constraints))))
+    assert walked == [is_walked]
