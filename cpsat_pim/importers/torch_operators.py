@@ -65,9 +65,9 @@ class Trace:
         self._parts: dict[Node, Parts] = {}
         self._maps: dict[Node, Any] = {}
         self._places: dict[Node, Any] = {}
-        known = self._shape, builder.first_channels
-        self._order = Order(Channels(), self._parts, self._maps, *known)
-        self._order_of_places = Order(Places(builder.recount), self._parts, self._places, *known)
+        rules = self._shape, builder.first_channels
+        self._order = Order(Channels(), self._parts, self._maps, *rules)
+        self._order_of_places = Order(Places(builder.recount), self._parts, self._places, *rules)
 
     def follow(self, node: Node) -> None:
         """Process one node.
