@@ -2,10 +2,10 @@
 
 import pytest
 
-from cpsat_pim.importers import import_network
-from tests.importers.test_torch import MODELS, complaint, in_this_directory, layer, layers, save_program
-
 torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
+
+from cpsat_pim.importers import import_network  # noqa: E402 -- behind the line that skips
+from tests.importers.test_torch import MODELS, complaint, in_this_directory, layer, layers, save_program  # noqa: E402
 
 __all__ = ["in_this_directory", "save_program"]  # fixtures
 
