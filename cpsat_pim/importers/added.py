@@ -1,18 +1,20 @@
-"""Sums of a layer's output and a tensor that is resized: the layer adds it to its output, if all readers read the sum
-(feature pyramids; docs/array.md, section 2).
+"""Sums of a layer's output and what is resized, or some channels of another one: the layer adds that to its output, if
+all readers read the sum (feature pyramids, partial residuals; docs/array.md, section 2).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from attrs import evolve
 
+from cpsat_pim.importers.channel_maps import Map, distinct
 from cpsat_pim.importers.origin import Parts, Source
 from cpsat_pim.workload.joins import ADD, View
 from cpsat_pim.workload.network import NetworkNode
 
-#: By layer, what is added to its output wherever it is read; None where it is read as it is.
-Added = Mapping[str, set[Source | None]]
+#: By layer, what is added to its output wherever it is read; nothing where it is read as it is.
+Added = Mapping[str, set[tuple[Source, ...]]]
 
 
 def sum_with_resized(operands: Sequence[Parts]) -> Source | None:
@@ -22,15 +24,37 @@ def sum_with_resized(operands: Sequence[Parts]) -> Source | None:
         return None
     resized = [source for source in sources if source.resize is not None and source.pad == (0, 0)]
     plain = [source for source in sources if source == Source(source.layer)]
-    return evolve(plain[0], adds=resized[0]) if len(resized) == len(plain) == 1 else None
+    return evolve(plain[0], adds=(resized[0],)) if len(resized) == len(plain) == 1 else None
+
+
+def sum_with_slice(
+    operands: Sequence[Parts], maps: Sequence[Map | None], channels: Sequence[int | None]
+) -> Source | None:
+    """Return the sum of a layer's output and a range of the channels of another one; None if operands are none such.
+
+    `maps`: which channel each element of the operands is, `channels`: how many their layers make.
+    """
+    known = [
+        (parts[0][0], one[(0,) * one.ndim], one, count)
+        for parts, one, count in zip(operands, maps, channels, strict=True)
+        if isinstance(one, np.ndarray) and count is not None and len(parts) == len(parts[0]) == 1
+    ]
+    if len(known) != 2 or sum(map(bool, operands)) != 2:
+        return None
+    for own, other in (known, known[::-1]):
+        whole, part = own[3], (int(other[1]), int(other[1]) + own[3])
+        is_plain = all(source == Source(source.layer) for source in (own[0], other[0]))
+        is_slice = part != (0, other[3]) and own[1] == 0 and distinct(own[2]) == whole
+        if is_plain and is_slice and own[2].shape == other[2].shape and np.array_equal(own[2] + part[0], other[2]):
+            return evolve(own[0], adds=(evolve(other[0], channels=(part,)),))
+    return None
 
 
 def sums_of(parts: Iterable[Source]) -> Iterable[Source]:
     """Yield the sources of a tensor, and those that are added to what they are made of."""
     for source in parts:
         yield source
-        if source.adds is not None:
-            yield from sums_of([source.adds])
+        yield from sums_of(source.adds)
 
 
 def with_added(layers: Sequence[NetworkNode], reads: Mapping[str, Iterable[Source]], added: Added) -> list[NetworkNode]:
@@ -40,7 +64,9 @@ def with_added(layers: Sequence[NetworkNode], reads: Mapping[str, Iterable[Sourc
     a sum of both.
     """
     names = {layer.name for layer in layers}
-    added = {name: {one for one in found if one is None or one.layer in names} for name, found in added.items()}
+    added = {
+        name: {one for one in found if all(source.layer in names for source in one)} for name, found in added.items()
+    }
     agreed = {name: one for name, found in added.items() if len(found) == 1 and (one := next(iter(found)))}
     stated = [
         evolve(
@@ -52,13 +78,13 @@ def with_added(layers: Sequence[NetworkNode], reads: Mapping[str, Iterable[Sourc
     return _in_order(stated)
 
 
-def _adds(source: Source) -> dict[str, View]:
-    return {source.layer: View(resize=source.resize)}
+def _adds(sources: Iterable[Source]) -> dict[str, View]:
+    return {source.layer: View(resize=source.resize, channels=source.channels) for source in sources}
 
 
 def _summed(layer: NetworkNode, sources: Sequence[Source]) -> NetworkNode:
     """Return a layer with the operands of the sums that it reads, where their layers do not add them."""
-    others = [one.adds.layer for one in sources if one.adds is not None and one.adds.layer not in layer.after]
+    others = [other.layer for one in sources for other in one.adds if other.layer not in layer.after]
     if not others:
         return layer
     return evolve(layer, after=(*layer.after, *others), join=ADD if len(layer.after) == 1 else None)
@@ -83,7 +109,7 @@ def _in_order(layers: Sequence[NetworkNode]) -> list[NetworkNode]:
 
 def of_sources(sources: Iterable[Source]) -> dict[str, Any]:
     """Return by layer what is added to its output where these sources are read."""
-    found: dict[str, set[Source | None]] = {}
+    found: dict[str, set[tuple[Source, ...]]] = {}
     for source in sums_of(sources):
         found.setdefault(source.layer, set()).add(source.adds)
     return found

@@ -75,7 +75,7 @@ def pool_outputs(layers: Sequence[NetworkNode], reads: Mapping[str, Reads], adde
     sources = {layer.name: reads.get(layer.name) or _all_alike(layer) for layer in layers}
     pools = _common_pools(layers, sources)
     for name, found in added.items():
-        for unpooled in {name, *(one.layer for one in found if one)} if found != {None} else ():
+        for unpooled in {name, *(one.layer for adds in found for one in adds)} if found != {()} else ():
             pools.pop(unpooled, None)
     while wrong := {name for layer in layers for name in _wrongly_pooled(layer, sources[layer.name], pools)}:
         for name in wrong:

@@ -10,10 +10,10 @@ from attrs import evolve, field, frozen
 
 from cpsat_pim.base.validate import as_tuple
 from cpsat_pim.importers.channel_maps import Map
-from cpsat_pim.importers.layers import Layers
 from cpsat_pim.importers.origin import Parts, Source
 from cpsat_pim.importers.products import Shape, transposed
 from cpsat_pim.importers.reorders import Roles, Seen, reorder_of, seen
+from cpsat_pim.importers.summed import SummedLayers
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Range, View
 from cpsat_pim.workload.network import NetworkNode
@@ -46,7 +46,7 @@ class Operand:
         )
 
 
-class CountedLayers(Layers):
+class CountedLayers(SummedLayers):
     """Keeps of each layer how a plan counts its positions, and what it reads until somebody reads it."""
 
     def __init__(self) -> None:

@@ -42,7 +42,8 @@ class Layers:
         self._depth = {INPUT: 0}
         self._inputs: set[InputSize] = set()
         self._reads: dict[str, Reads] = {}
-        self._added: dict[str, set[Source | None]] = {}
+        self._operands: dict[str, tuple[Parts, Parts]] = {}
+        self._added: dict[str, set[tuple[Source, ...]]] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -71,26 +72,26 @@ class Layers:
         different = [*dict.fromkeys(parts for parts in operands if parts)]
         if len(different) <= 1:
             return different[0] if different else ()
-        if (total := sum_with_resized(different)) is not None and self._is_large(total.adds):
+        if (total := sum_with_resized(different)) is not None and self._is_large(total.adds[0]):
             return self._adding(total)
         ends = [self._end(part) for parts in different for part in parts]
         before = frozenset().union(*(self._before[end.layer] for end in ends))
         summed = (source for parts in different for part in parts for source in part)
         return (_unique(source for source in summed if source in ends or source.layer not in before),)
 
-    def _is_large(self, source: Source | None) -> bool:
+    def _is_large(self, source: Source) -> bool:
         """Return whether what is resized has more than one position; one is spread over a sum."""
-        shape = None if source is None else self._shape_of(source.layer)
-        size = source.pool.size if source and source.pool else (shape.P, shape.Q) if shape else (1, 1)
+        shape = self._shape_of(source.layer)
+        size = source.pool.size if source.pool else (shape.P, shape.Q) if shape else (1, 1)
         return math.prod(size) > 1
 
     def _adding(self, total: Source) -> Parts:
         """Note that a layer adds something to its output, which comes before it from now on."""
         self._note_added([total])
         for source in sums_of([total]):
-            if source.adds is not None:
-                self._before[source.layer] |= {source.adds.layer} | self._before[source.adds.layer]
-                self._depth[source.layer] = max(self._depth[source.layer], self._depth[source.adds.layer] + 1)
+            for one in source.adds:
+                self._before[source.layer] |= {one.layer} | self._before[one.layer]
+                self._depth[source.layer] = max(self._depth[source.layer], self._depth[one.layer] + 1)
         return ((total,),)
 
     def _note_added(self, sources: Iterable[Source]) -> None:
@@ -233,6 +234,7 @@ class Layers:
             **stated_between(shape, data, None if views else self._size(data) or size, front),
         )
         self._layers.append(node)
+        self._operands[name] = data, weight
         self._reads[name] = _unique(evolve(source, pad=(0, 0)) for part in data for source in part)
         self._note_added(source for parts in (data, weight) for part in parts for source in part)
         self._before[name] = frozenset(after).union(*(self._before[other] for other in after))

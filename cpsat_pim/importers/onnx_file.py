@@ -253,7 +253,8 @@ class _Trace:
     def _pass_on(self, node: onnx.NodeProto, read: list[Parts]) -> Parts:
         """Return the parts of what an operator without a product makes of tensors, pooled or padded."""
         shapes = self.tensors.shapes
-        return pass_on(shapes.call(node), shapes.sizes(node.output[0]), self._builder.merge(*read), self._builder)
+        parts = self._builder.combine(read, [self.tensors.maps.get(name) for name in reads(node)])
+        return pass_on(shapes.call(node), shapes.sizes(node.output[0]), parts, self._builder)
 
     def _product(self, kind: str, node: onnx.NodeProto, read: list[Parts]) -> Parts:
         """Add a product, including its bias or mask; skip it if it is not a layer."""

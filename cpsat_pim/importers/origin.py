@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from cpsat_pim.workload.joins import CORNERS, NEAREST, Pool, Resize
+from cpsat_pim.workload.joins import CORNERS, NEAREST, Pool, Range, Resize
 from cpsat_pim.workload.network import INPUT
 
 #: Columns and rows.
@@ -17,7 +17,7 @@ class Source:
     `pad` zeros (left, top).
 
     `rest`: what `pool` is behind the first pooling, where there were several. `adds`: what is added to the layer's
-    output before.
+    output before. `channels`: of what is added, those that are taken, if not all.
     """
 
     layer: str
@@ -26,7 +26,8 @@ class Source:
     first: Pool | None = field()
     rest: Pool | None = None
     resize: Resize | None = None
-    adds: "Source | None" = None
+    adds: tuple["Source", ...] = ()
+    channels: tuple[Range, ...] | None = None
 
     @first.default
     def _whole(self) -> Pool | None:
@@ -57,7 +58,7 @@ class Source:
 
     def renamed(self, names: Mapping[str, str]) -> "Source":
         """Return the source with other names of layers."""
-        adds = None if self.adds is None else self.adds.renamed(names)
+        adds = tuple(one.renamed(names) for one in self.adds)
         return evolve(self, layer=names.get(self.layer, self.layer), adds=adds)
 
     def padded(self, front: Pair) -> "Source":

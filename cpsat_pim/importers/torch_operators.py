@@ -63,11 +63,11 @@ class Trace:
         known = {**symbols, **by_data}.items()
         self._bound = {symbol: bind[name] for symbol, names in known for name in names if name in bind}
         self._parts: dict[Node, Parts] = {}
-        self._maps: dict[Node, Any] = {}
-        self._places: dict[Node, Any] = {}
-        rules = self._shape, builder.first_channels
-        self._order = Order(Channels(), self._parts, self._maps, *rules)
-        self._order_of_places = Order(Places(builder.recount), self._parts, self._places, *rules)
+        self._maps, self._places = dict[Node, Any](), dict[Node, Any]()
+        self._orders = [
+            Order(rules, self._parts, maps, self._shape, builder.first_channels)
+            for rules, maps in ((Channels(), self._maps), (Places(builder.recount), self._places))
+        ]
 
     def follow(self, node: Node) -> None:
         """Process one node.
@@ -77,8 +77,7 @@ class Trace:
         """
         try:
             self._parts[node] = self._result(node)
-            self._maps[node] = self._order.of(node)
-            self._places[node] = self._order_of_places.of(node)
+            self._maps[node], self._places[node] = (order.of(node) for order in self._orders)
         except ValueError as error:
             raise ValueError(f"{node.name}: {error}") from error
 
@@ -105,7 +104,8 @@ class Trace:
 
     def _pass_on(self, kind: str, node: Node, read: list[Parts]) -> Parts:
         """Return the parts of what an operator without a product makes of tensors, pooled or padded."""
-        parts, first = self._builder.merge(*read), next(iter(node.all_input_nodes), None)
+        parts = self._builder.combine(read, [*map(self._maps.get, node.all_input_nodes)])
+        first = next(iter(node.all_input_nodes), None)
         if first is None or not isinstance(first.meta.get("val"), torch.Tensor):
             return parts
         try:

@@ -124,10 +124,12 @@ def _raw_boxes(view: Pool | Resize, seen: np.ndarray, shape: tuple[int, int, int
 
 def added_boxes(graph: Graph, task: LayerTask, reading: Reading, held: np.ndarray) -> ReadBoxes:
     """The boxes of a stack that nodes fetch to add them to what they hold of an output, and what they see of them."""
-    assert isinstance(reading.view, Pool | Resize)
+    assert not isinstance(reading.view, Reorder)
     seen = held.copy()
     seen[..., 2:4] += reading.spans[0].start - task.offset
     seen[volumes(held) == 0] = 0
+    if reading.view is None:
+        return ReadBoxes(raw=seen)
     return ReadBoxes(raw=_raw_boxes(reading.view, seen, graph.stacks[reading.stack].shape), seen=seen)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from attrs import evolve
 
 from cpsat_pim.planner.channels import Span, joined, spans_of
-from cpsat_pim.planner.sizes import Change, Part, Sizes, leading, output_size, parts_of, with_batch
+from cpsat_pim.planner.sizes import Change, Sizes, leading, output_size, parts_of, with_batch
 from cpsat_pim.planner.sums import Shape, Sum, adds_alike, spread_axes, sum_problems
 from cpsat_pim.planner.tensors import Graph, LayerTask, Reading, Stack
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import ADD, Pool, Range, Resize, View, view_of
+from cpsat_pim.workload.joins import ADD, Range, View, all_views, view_of
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 from cpsat_pim.workload.reorders import Reorder
 
@@ -74,8 +74,8 @@ class _Builder:
     def _stacks(self) -> dict[str, Stack]:
         """Tensors that are concatenated anywhere belong to one stack."""
         groups: dict[str, list[str]] = {name: [name] for name in self.sizes.of}
-        alike = ([parts[at].name for at in places] for parts, places in self._all_alike())
-        side_by_side = [names for names in alike if len(names) > 1]
+        alike = ((parts_of(node), places) for node in self.nodes for places in self._seen_alike(node))
+        side_by_side = [[parts[at].name for at in places] for parts, places in alike if len(places) > 1]
         listed = list(dict.fromkeys(part for parts in side_by_side for part in parts))
         for parts in side_by_side:
             merged = sorted({member for part in parts for member in groups[part]}, key=listed.index)
@@ -95,10 +95,6 @@ class _Builder:
             element_bytes=self.widths[members[0]],
             spread=spread_axes(members[0], self.sums.values(), self.sizes.of),
         )
-
-    def _all_alike(self) -> Iterator[tuple[tuple[Part, ...], tuple[int, ...]]]:
-        """The parts of each layer, with the numbers of some that are alike."""
-        return ((parts_of(node), places) for node in self.nodes for places in self._seen_alike(node))
 
     def _weight_view(self, node: NetworkNode) -> Reorder | None:
         """How a layer sees the tensor that it reads as W."""
@@ -144,7 +140,8 @@ class _Builder:
 
     def _added(self, name: str, view: View) -> Reading:
         """What a layer adds to its output."""
-        return self._reading(name, [Span(0, *self._range(name))], view.change)
+        spans = [span for _, span in spans_of([self._range(name)], view.channels)]
+        return self._reading(name, spans, view.change)
 
     def _read_as_weights(self, node: NetworkNode) -> Reading:
         """What a product reads in the place of W."""
@@ -195,6 +192,8 @@ class _Builder:
             if isinstance(views, tuple) and len(views) != names.count(name):
                 yield f"{node.name}: views: {name}: must be {names.count(name)}, one each time (got {len(views)})"
         named = {*names, *(node.after[1:] if is_weight_seen else ())}
+        if any(view.channels for view in all_views(node.views)):
+            yield f"{node.name}: views: must not have channels, which are those of the layer"
         if node.views and (node.input_pool or not set(node.views) <= named):
             yield f"{node.name}: views: must be of tensors that are its input, without an input_pool"
         yield from self._reorder_problems(node)
@@ -225,9 +224,9 @@ class _Builder:
         if node.adds and node.pool:
             yield f"{node.name}: adds: must be of a layer that does not pool its output"
         for name, view in (node.adds or {}).items():
-            seen = self.sizes.seen((name,), None, view.change)
-            if not isinstance(view.change, Pool | Resize):
-                yield f"{node.name}: adds: {name} must be pooled or resized"
+            seen = self.sizes.seen((name,), view.channels, view.change)
+            if isinstance(view.change, Reorder) or len(view.channels or ("all",)) > 1:
+                yield f"{node.name}: adds: {name} must be pooled, resized or as it is, one range of its channels"
             if seen != self.sizes.of[node.name]:
                 yield f"{node.name}: adds: {name} must be seen as {self.sizes.of[node.name]} (got {seen})"
 

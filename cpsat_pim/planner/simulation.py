@@ -199,7 +199,7 @@ def _layer(graph: Graph, node: NetworkNode, numbers: dict[str, int]) -> simulato
         views=_views(graph, node, after) if node.views else (),
         has_heads=task.has_heads,
         has_sample_weights=task.has_sample_weights,
-        added=tuple((numbers[name], _view(view)) for name, view in (node.adds or {}).items()),
+        added=tuple(_added(numbers[name], view) for name, view in (node.adds or {}).items()),
         weight_view=_weight_view(task),
         weight_dim=-1 if task.weight_rows is None else Dim[task.weight_rows],
     )
@@ -222,6 +222,10 @@ def _weight_view(task: LayerTask) -> records.Reorder | None:
 def _reorder(view: Reorder) -> records.Reorder:
     n, c, h, w = (tuple((AXES.index(axis), count, step) for axis, count, step in digits) for digits in view.axes)
     return records.Reorder((n, c, h, w), view.roll, view.roll_behind)
+
+
+def _added(number: int, view: View) -> records.Added:
+    return records.Added(number, _view(view), view.channels)
 
 
 def _view(view: View | None) -> records.View:

@@ -43,8 +43,11 @@ def source_ranges(view: Pool | Resize, axis: int, at: np.ndarray, size: int) -> 
 def viewed(view: Pool | Resize | Reorder | None, boxes: ReadBoxes, is_added: bool = False) -> Viewed:
     """Return boxes as the kernels read them, with the additions that a view takes.
 
-    One an element that is pooled, three an element that is blended of four. `is_added`: to what the node computes.
+    One an element that is pooled, three an element that is blended of four. `is_added`: to what the node computes; what
+    is added as it is, is read once for that.
     """
+    if is_added and boxes.seen is None:
+        return Viewed(boxes.raw, np.zeros_like(boxes.raw), 1, 0, is_added)
     if boxes.seen is None or view is None or isinstance(view, Reorder):
         return AS_IT_IS
     if isinstance(view, Pool):

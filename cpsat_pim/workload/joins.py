@@ -145,6 +145,8 @@ class Resize:
 class View:
     """How a layer sees one of the tensors that it reads: pooled, resized or reordered, or as it is.
 
+    `channels`: of a tensor that is added to its output, the range that is taken; absent: all.
+
     Raises:
         ValueError: it says several of them.
     """
@@ -155,6 +157,7 @@ class View:
     reorder: Reorder | None = field(
         default=None, validator=or_none(is_a(Reorder)), metadata={"kind": record_of(Reorder)}
     )
+    channels: tuple[Range, ...] | None = channels_field()
 
     def __attrs_post_init__(self) -> None:
         if sum(one is not None for one in (self.pool, self.resize, self.reorder)) > 1:

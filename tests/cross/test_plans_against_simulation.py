@@ -141,6 +141,13 @@ NETWORKS = {
         ),
         layer("f", ["c"], P=1, Q=2, C=2, K=2, adds={"e": resized(1, 2, "linear"), "input": resized(1, 2, "corners")}),
     ),
+    "partial residual": widths(  # half of a map, and another map as it is, are added; the sums are side by side
+        layer("a", ["input"], P=4, Q=6, C=2, K=8),
+        layer("b", ["a"], P=4, Q=6, C=4, K=4, channels=[(4, 8)], adds={"a": View(channels=[(4, 8)])}),
+        layer("c", ["b"], P=4, Q=6, C=4, K=4, R=3, psum_bytes=4, adds={"b": View(), "a": View(channels=[(1, 5)])}),
+        layer("d", ["c", "b"], P=4, Q=6, C=8, K=2, join="concat"),
+        layer("e", ["a", "c"], P=4, Q=6, C=8, K=2, join="concat", channels=[(8, 12), (0, 4)]),
+    ),
     "pooled beside itself": widths(  # spatial pyramid pooling: a map beside itself in windows of two sizes
         layer("a", ["input"], P=4, Q=6, C=2, K=3),
         layer("b", ["input"], P=4, Q=6, C=2, K=2),

@@ -35,10 +35,12 @@ def weights_of(file, network):
     return found
 
 
-@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid"])
+@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid", "partial", "aggregated"])
 @pytest.mark.filterwarnings("ignore")
 def test_exported_orders_compute_what_the_model_does(tmp_path, monkeypatch, name):
-    """Windows that are rolled, merged patches, shuffled pixels: the last output, in whatever order it lies."""
+    """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side: the last output, in
+    whatever order it lies.
+    """
     torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
     monkeypatch.syspath_prepend(Path(__file__).parent)
     module, inputs = getattr(__import__("torch_orders"), name)()
@@ -51,7 +53,9 @@ def test_exported_orders_compute_what_the_model_does(tmp_path, monkeypatch, name
     if made.shape != expected.shape:
         made = np.moveaxis(made, 1, 3)
     np.testing.assert_array_equal(made.reshape(expected.shape), expected)
-    assert any(view.reorder for layer in network.layers for view in (layer.views or {}).values())
+    assert any(layer.adds for layer in network.layers) or any(
+        view.reorder for layer in network.layers for view in (layer.views or {}).values()
+    )
 
 
 @pytest.mark.parametrize(

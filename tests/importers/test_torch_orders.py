@@ -35,9 +35,11 @@ def weights_of(module, network):
     return found
 
 
-@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid"])
+@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid", "partial", "aggregated"])
 def test_imported_orders_compute_what_the_model_does(name):
-    """Windows that are rolled, merged patches, shuffled pixels: the last output, in whatever order it lies."""
+    """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side: the last output, in
+    whatever order it lies.
+    """
     models = __import__(MODELS)
     module, inputs = getattr(models, name)()
     network = written_out(import_network(f"{MODELS}:{name}", {}).network)
@@ -47,7 +49,9 @@ def test_imported_orders_compute_what_the_model_does(name):
     if made.shape != expected.shape:
         made = np.moveaxis(made, 1, 3)
     np.testing.assert_array_equal(made.reshape(expected.shape), expected)
-    assert any(view.reorder for node in network.layers for view in (node.views or {}).values())
+    assert any(node.adds for node in network.layers) or any(
+        view.reorder for node in network.layers for view in (node.views or {}).values()
+    )
 
 
 def test_attention_in_windows_says_which_pixels_it_reads():

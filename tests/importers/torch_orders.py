@@ -1,4 +1,6 @@
-"""Modules that count elements along other axes: windows, merged patches, shuffled pixels. No biases, no activations."""
+"""Modules that count elements along other axes (windows, merged patches, shuffled pixels), or whose layers add to their
+outputs. No biases, no activations.
+"""
 
 import torch
 from torch import nn
@@ -106,6 +108,42 @@ class Local(nn.Module):
         return nn.functional.scaled_dot_product_attention(nn.functional.normalize(q, dim=-1), k, v)
 
 
+class Partial(nn.Module):
+    """Half of the channels pass a residual block of their own (cross stage partial); both halves are read together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, 2 * CHANNELS, 1, bias=False)
+        self.once = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False)
+        self.again = nn.Conv2d(CHANNELS, CHANNELS, 1, bias=False)
+        self.behind = nn.Conv2d(CHANNELS, CHANNELS, 1, bias=False)
+        self.last = nn.Conv2d(2 * CHANNELS, 3, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        left, right = self.first(x).chunk(2, 1)
+        right = self.once(right) + right
+        right = self.again(right) + right
+        return self.last(torch.cat([left, self.behind(right)], 1))
+
+
+class Aggregated(nn.Module):
+    """Two residual blocks whose sums are read side by side (deep layer aggregation)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.once = nn.Conv2d(2, CHANNELS, 3, padding=1, bias=False)
+        self.again = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False)
+        self.root = nn.Conv2d(2 * CHANNELS, 3, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        one = self.once(x) + self.project(x)
+        two = self.again(one) + one
+        return self.root(torch.cat([two, one], 1))
+
+
 def _model(module: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor]]:
     """The module with small integers as weights, and an input of such."""
     torch.manual_seed(0)
@@ -133,3 +171,13 @@ def grid():
 def local():
     """Attention in windows."""
     return _model(Local())
+
+
+def partial():
+    """A partial residual."""
+    return _model(Partial())
+
+
+def aggregated():
+    """Sums side by side."""
+    return _model(Aggregated())

@@ -191,8 +191,16 @@ def test_each_sample_of_a_batch_has_a_second_operand_of_its_own(batch):
             "n: b: views: a: must be 2, one each time (got 1)",
         ),
         (
-            [node("a", ["input"], P=4), node("b", ["input"], P=4, adds={"a": View()})],
-            "n: b: adds: a must be pooled or resized",
+            [node("a", ["input"], K=4), node("b", ["input"], K=2, adds={"a": View(channels=[(0, 1), (2, 3)])})],
+            "n: b: adds: a must be pooled, resized or as it is, one range of its channels",
+        ),
+        (
+            [node("a", ["input"], K=4), node("b", ["a"], C=4, K=2, adds={"a": View(channels=[(0, 3)])})],
+            "n: b: adds: a must be seen as (1, 2, 1, 1) (got (1, 3, 1, 1))",
+        ),
+        (
+            [node("a", ["input"], K=4), node("b", ["a"], C=2, views={"a": View(channels=[(0, 2)])})],
+            "n: b: views: must not have channels, which are those of the layer",
         ),
         (
             [

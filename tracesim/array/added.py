@@ -1,4 +1,4 @@
-"""Tensors that are added to a layer's output, pooled or resized: each node fetches what it adds (section 5)."""
+"""Tensors that are added to a layer's output: each node fetches what it adds (section 5)."""
 
 from collections.abc import Sequence
 
@@ -20,8 +20,8 @@ def pull_with_added(case: Case, number: int) -> Phase:
             seen, raw = node_added(case, number, reading, piece)
             moved, scanned = _fetch(case, index, reading, piece.node, raw)
             viewing, blended = view_scans(case, reading, piece.node, seen, raw)
-            flows, accesses = flows + moved, accesses + scanned + viewing
-            accesses.append(viewing[-1]._replace(is_write=False))  # what was written is read again, and added
+            flows, accesses = flows + moved, accesses + scanned + (viewing if reading.view else [])
+            accesses.append(viewing[-1]._replace(is_write=False))  # what was written, or has arrived, is read and added
             additions += blended + elements(seen)
     return phase._replace(rounds=(tuple(flows),), accesses=tuple(accesses), additions=additions)
 

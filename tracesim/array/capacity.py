@@ -102,7 +102,7 @@ def staging_bytes(case: Case, number: int, phases: list[Phase]) -> Ints:
         made = node_output(case, number, place)
         at_home = elements(meet(made, stays[place.node])) if place.node in stays and not is_split else 0
         held[place.node] += (elements(made) - at_home) * int(widths[3] if is_split else widths[2])
-    for added in case.network.added[number]:
+    for added in (one for one in case.network.added[number] if one.view):
         for piece in held_pieces(case, number):
             held[piece.node] += elements(node_added(case, number, added, piece)[0]) * int(widths[2])
     for piece in held_pieces(case, number) if is_split else []:

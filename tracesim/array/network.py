@@ -164,7 +164,8 @@ def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: 
 
 def _read_added(layer: Layer, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> tuple[Reading, ...]:
     return tuple(
-        reading_of((tensor,), taken_of((tensor,), shapes, None), members, view) for tensor, view in layer.added
+        reading_of((added.tensor,), taken_of((added.tensor,), shapes, added.channels), members, added.view)
+        for added in layer.added
     )
 
 
@@ -272,7 +273,7 @@ def _is_behind(plan: Plan, tensors: tuple[int, ...], number: int) -> bool:
         layer = ahead.pop() - 1
         if layer >= number and layer not in seen:
             seen.add(layer)
-            ahead += (*plan.layers[layer].after, *(tensor for tensor, _ in plan.layers[layer].added))
+            ahead += (*plan.layers[layer].after, *(added.tensor for added in plan.layers[layer].added))
     return number in seen and plan.layers[number].join == ALONE
 
 
@@ -297,7 +298,8 @@ def _check_inputs(plan: Plan, network: Network) -> None:
 def _check_added(plan: Plan, network: Network, number: int) -> None:
     for reading in network.added[number]:
         tensor = reading.tensors[0]
-        have = (*network.shapes[tensor][:2], *viewed_size(network, reading)[::-1])
+        channels = sum(count for _, count in reading.spans)
+        have = (network.shapes[tensor][0], channels, *viewed_size(network, reading)[::-1])
         if have != network.shapes[number + 1] or network.widths[tensor] != plan.layers[number].width_bytes[2]:
             raise ValueError(f"layer {number}: adds a tensor of {have} to its output of {network.shapes[number + 1]}")
 

@@ -112,6 +112,14 @@ View = Pool | Resize | Reorder | None
 """How a reader sees a tensor."""
 
 
+class Added(NamedTuple):
+    """A tensor that is added to a layer's output, as it is seen; `channels`: those that are taken, None: all."""
+
+    tensor: int
+    view: View = None
+    channels: tuple[tuple[int, int], ...] | None = None
+
+
 class Layer(NamedTuple):
     """A layer of the network (docs/array.md, section 2).
 
@@ -124,7 +132,7 @@ class Layer(NamedTuple):
     `weight_view`: how the tensor that is read as W is reordered.
     `has_heads`: N counts heads that share W, and they lie along channels, block g * N + n of inputs and outputs each.
     `has_sample_weights`: W differs between samples, as where it is read, or cached, by sample.
-    `added`: tensors that are added to its output, each with how it is pooled or resized before.
+    `added`: tensors that are added to its output, which is not pooled then.
     """
 
     bounds: Ints
@@ -141,7 +149,7 @@ class Layer(NamedTuple):
     views: tuple[View, ...] = ()
     has_heads: bool = False
     has_sample_weights: bool = False
-    added: tuple[tuple[int, View], ...] = ()
+    added: tuple[Added, ...] = ()
     weight_view: Reorder | None = None
 
 
@@ -246,8 +254,8 @@ def _check_layer(number: int, layer: Layer) -> None:
         raise ValueError(f"Plan.layers[{number}]: its join or weight_dim is none")
     if layer.join == ALONE and len(layer.after) != (1 if layer.weight_dim < 0 else 2):
         raise ValueError(f"Plan.layers[{number}].after: reads one tensor, or two without weights (got {layer.after})")
-    if any(not 0 <= tensor <= number or view is None or layer.pool for tensor, view in layer.added):
-        raise ValueError(f"Plan.layers[{number}].added: must be earlier tensors with views, the output not pooled")
+    if any(not 0 <= added.tensor <= number or layer.pool for added in layer.added):
+        raise ValueError(f"Plan.layers[{number}].added: must be earlier tensors, the output not pooled")
     if layer.views and (layer.input_pool or len(layer.views) != (len(layer.after) if layer.join == CONCAT else 1)):
         raise ValueError(f"Plan.layers[{number}].views: must be of each tensor of I (got {layer.views})")
 

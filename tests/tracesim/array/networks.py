@@ -11,6 +11,7 @@ from tracesim.array.records import (
     CORNERS,
     LINEAR,
     NEAREST,
+    Added,
     C,
     K,
     Layer,
@@ -125,15 +126,17 @@ def many(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     to_map, to_small = (Resize(size, draw(st.sampled_from((NEAREST, LINEAR, CORNERS)))) for size in ((4, 3), (2, 2)))
     order = draw(st.permutations(((0, None), (1, None), (2, to_map), (3, to_map))))
     after, views = (tuple(one[at] for one in order) for at in (0, 1))
-    taken = draw(st.sampled_from((None, ((5, 8), (0, 4)))))
-    channels = 9 if taken is None else 7
-    joined = {"join": CONCAT, "views": views, "channels": taken}
+    taken = draw(st.sampled_from((None, ((10, 11), (0, 9)))))  # some of each
+    channels = 11 if taken is None else 10
+    first = draw(st.integers(0, 1))
+    added = Added(2, to_map), Added(1, None, ((first, first + 3),))
+    joined = {"join": CONCAT, "views": views, "channels": taken, "added": added}
     return (1, 2, 3, 4), [
-        layer((0,), P=4, Q=3, C=2, K=2),
-        layer((1,), P=2, Q=3, C=2, K=3, conv=(2, 1, 1, 1)),
+        layer((0,), P=4, Q=3, C=2, K=4),
+        layer((1,), P=2, Q=3, C=4, K=3, conv=(2, 1, 1, 1)),
         layer((2,), P=1, Q=1, C=3, K=2),
-        layer(after, R=3, P=4, Q=3, C=channels, K=3, pad=(1, 0), added=((2, to_map),), **joined),
-        layer((2,), P=2, Q=2, C=3, K=3, added=((4, to_small), (2, to_small))),
+        layer(after, R=3, P=4, Q=3, C=channels, K=3, pad=(1, 0), **joined),
+        layer((2,), P=2, Q=2, C=3, K=3, added=(Added(4, to_small), Added(2, to_small))),
         layer((4, 5, 3), P=2, Q=2, C=8, K=1, join=CONCAT, views=(to_small, None, to_small)),
     ]
 
@@ -143,8 +146,8 @@ def seen_again(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     small, large = (Pool((size, size), (1, 1), (size // 2, size // 2), (4, 3)) for size in (3, 5))
     order = draw(st.permutations(((1, None), (1, small), (2, None), (1, large), (2, small))))
     after, views = (tuple(one[at] for one in order) for at in (0, 1))
-    taken = draw(st.sampled_from((None, ((8, 12), (0, 4)))))
-    channels = 13 if taken is None else 8
+    taken = draw(st.sampled_from((None, ((12, 13), (0, 11)))))
+    channels = 13 if taken is None else 12
     return (1, 2, 3, 4), [
         layer((0,), P=4, Q=3, C=2, K=3),
         layer((0,), P=4, Q=3, C=2, K=2),
@@ -162,9 +165,9 @@ def pyramid(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     return (1, 2, 4, 4), [
         layer((0,), P=4, Q=4, C=2, K=3),
         layer((1,), P=2, Q=2, C=3, K=2, conv=(2, 2, 1, 1)),
-        layer((1,), P=4, Q=4, C=3, K=2, added=((2, larger),)),
-        layer((3,), R=3, S=3, P=4, Q=4, C=2, K=2, pad=(1, 1), added=((2, larger), (0, larger))),
-        layer((2,), P=2, Q=2, C=2, K=2, added=((3, smaller),)),
+        layer((1,), P=4, Q=4, C=3, K=2, added=(Added(2, larger),)),
+        layer((3,), R=3, S=3, P=4, Q=4, C=2, K=2, pad=(1, 1), added=(Added(2, larger), Added(0))),
+        layer((2,), P=2, Q=2, C=2, K=2, added=(Added(3, smaller),)),
         layer((3, 4), P=4, Q=4, C=2, K=1, join=ADD),
         layer((5,), P=2, Q=2, C=2, K=1),
     ]

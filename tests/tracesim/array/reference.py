@@ -55,7 +55,7 @@ def reordered(tensor: np.ndarray, view: Reorder) -> np.ndarray:
 
 def added_to(layer: Layer, tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]]) -> np.ndarray | int:
     """Return what is added to a layer's output."""
-    return sum(looked_at(named(tensors, sums, tensor), view) for tensor, view in layer.added)
+    return sum(looked_at(take(named(tensors, sums, one.tensor), one.channels), one.view) for one in layer.added)
 
 
 def named(tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]], tensor: int) -> np.ndarray:

@@ -1,0 +1,78 @@
+"""Layers that add other tensors to their output: some channels of one, or the operands of a sum that is concatenated
+(docs/array.md, section 2: `adds`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from attrs import evolve
+
+from cpsat_pim.importers.added import sum_with_slice
+from cpsat_pim.importers.between import stated_between
+from cpsat_pim.importers.channel_maps import Map
+from cpsat_pim.importers.layers import Layers
+from cpsat_pim.importers.origin import Part, Parts, Source
+from cpsat_pim.workload.network import INPUT, Network, NetworkNode
+
+
+class SummedLayers(Layers):
+    """Lets layers add what is no operand of a plan's sum."""
+
+    def combine(self, operands: Sequence[Parts], maps: Sequence[Map | None]) -> Parts:
+        """Combine operands element by element, where it is known which channel each element is: some channels of a
+        layer's output may be added to the output of another one.
+        """
+        total = sum_with_slice(operands, maps, [self.channels(parts) if parts else None for parts in operands])
+        return self.merge(*operands) if total is None else self._adding(total)
+
+    def network(self, name: str) -> Network:
+        """Return the network, in which the layer at the end of a sum that is concatenated adds the others.
+
+        Raises:
+            ValueError: no operator was a layer.
+        """
+        operands = [self._operands[layer.name] for layer in self._layers]
+        adding = _added_by_ends(operands, self._end, self._elements)
+        if adding:
+            self._layers[:] = [self._reading_ends(layer, adding) for layer in self._layers]
+            self._added |= {end: {others} for end, others in adding.items()}
+        return super().network(name)
+
+    def _reading_ends(self, layer: NetworkNode, adding: Mapping[str, Part]) -> NetworkNode:
+        """Return a layer that reads the ends of sums, where these add the others."""
+
+        def ends_of(parts: Parts) -> Parts:
+            ends = map(self._end, parts)
+            return tuple(
+                (evolve(end, adds=adding[end.layer]),) if end.layer in adding else part
+                for end, part in zip(ends, parts, strict=True)
+            )
+
+        data, weight = map(ends_of, self._operands[layer.name])
+        if (data, weight) == self._operands[layer.name]:
+            return layer
+        self._reads[layer.name] = tuple(dict.fromkeys(source for part in data for source in part))
+        join = stated_between(layer.workload, data, None, None).get("join")
+        return evolve(layer, after=self._after(data, weight), join=join)
+
+
+def _added_by_ends(
+    operands: Iterable[tuple[Parts, Parts]], end: Callable[[Part], Source], elements: Callable[[Source], int | None]
+) -> dict[str, Part]:
+    """Return what the layers at the ends of sums that are concatenated may add, as all readers read the same sum of
+    layers' outputs of one size.
+
+    Args:
+        operands: what each layer reads as its data and as its weights.
+        end: the end of a part.
+        elements: how many a source has.
+    """
+    read = list(operands)
+    parts = {part for both in read for own in both for part in own}
+    side_by_side = {end(part).layer for data, _ in read if len(data) > 1 for part in data if len(part) > 1}
+    found: dict[str, Part] = {}
+    for name in side_by_side:
+        first, *others = (part for part in parts if end(part).layer == name)
+        is_plain = all(source == Source(source.layer) and source.layer != INPUT for source in first)
+        if is_plain and len({elements(source) for source in first}) == 1 and all({*o} == {*first} for o in others):
+            found[name] = tuple(source for source in first if source.layer != name)
+    return found
