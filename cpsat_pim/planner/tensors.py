@@ -3,6 +3,7 @@
 """
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 from attrs import frozen
@@ -146,11 +147,16 @@ class Graph:
         """Stacks that need a home of their own, the input's first."""
         return tuple(dict.fromkeys(self.home_of.values()))
 
-    def home_shape(self, name: str) -> Shape:
-        """The size of a home along each axis: the least of the stacks that share it, but those that are spread."""
-        sharing = [self.stacks[stack] for stack, home in self.home_of.items() if home == name]
-        n, c, h, w = (min(one.shape[axis] for one in sharing if axis not in one.spread) for axis in range(4))
-        return n, c, h, w
+    def home_shape(self, stack: str) -> Shape:
+        """The size of a stack's home along each axis: the least of all stacks that share it."""
+        return self._home_shapes[self.home_of[stack]]
+
+    @cached_property
+    def _home_shapes(self) -> dict[str, Shape]:
+        sharing: dict[str, list[Stack]] = {}
+        for stack, home in self.home_of.items():
+            sharing.setdefault(home, []).append(self.stacks[stack])
+        return {home: _least_shape(stacks) for home, stacks in sharing.items()}
 
     def readers(self, stack: str) -> tuple[str, ...]:
         """Layers that read a stack."""
@@ -163,3 +169,9 @@ class Graph:
             for stack in dict.fromkeys(task.read_stacks):
                 found.setdefault(stack, []).append(task.name)
         return found
+
+
+def _least_shape(stacks: Sequence[Stack]) -> Shape:
+    """The least size along each axis of stacks that are not spread along it."""
+    n, c, h, w = (min(one.shape[axis] for one in stacks if axis not in one.spread) for axis in range(4))
+    return n, c, h, w

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cpsat_pim.planner.alike import content_of
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Pool, Resize, View
@@ -67,6 +68,20 @@ def test_what_is_read_besides_the_first_stack_has_one_home():
         ("c", 4),
         ("d", 6),
     ]
+
+
+def test_layers_that_write_to_homes_of_other_sizes_are_not_alike():
+    """Equal layers, of which one shares its home with a smaller map: parts of it are no more than that has elements."""
+    seen = {"b": View(pool=Pool(window=(3, 1), pad=(1, 0), size=(4, 1))), "c": View(resize=Resize(size=(4, 1)))}
+    graph = build_graph(
+        network(
+            *(node(name, ["input"], P=4, K=2) for name in "ab"),
+            node("c", ["input"], R=4, K=2),
+            node("d", list("abc"), P=4, C=6, join="concat", views=seen),
+        )
+    )
+    assert graph.home_shape("a")[3] == 4 > graph.home_shape("b")[3] == 1
+    assert content_of(graph, graph.task("a")) != content_of(graph, graph.task("b"))
 
 
 def test_inception_block_is_one_stack():
