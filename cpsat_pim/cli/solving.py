@@ -182,7 +182,14 @@ def _request(
 
     limits = {"time_limit": arguments.time_limit, "seed": arguments.seed, "padding": arguments.padding}
     order = {"then": _second_objective(arguments), "within": arguments.within}
-    each = read_input(lambda: SolveRequest(objective=objective, **order, **limits))
+
+    def build() -> SolveRequest:
+        try:
+            return SolveRequest(objective=objective, **order, **limits)
+        except ValueError as error:  # of a field, which has the name of its option
+            raise ValueError(str(error).replace("SolveRequest.", "--").replace("`then`", "--then")) from error
+
+    each = read_input(build)
     return NetworkRequest(each=each, constraints=constraints, starts=starts)
 
 

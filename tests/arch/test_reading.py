@@ -101,6 +101,7 @@ def test_levels_are_read_inner_to_outer(write):
             "21: dram_timings.tRP: needs the machine's clock, such as `clock: 500 MHz` (got 14 ns)",
         ),
         ("dram_timings: {tRCDR: 1}", "16: dram_timings.tRCDR: unknown key; did you mean 'tRCDRD'?"),
+        ("dram_timings: {node_banks: 2}", "16: dram_timings.node_banks: unknown key; it is a key of the file itself"),
         ("dram_timings: {co_w: 12}", "22: dram_timings.co_w: must be a multiple of 8 bits (got 12)"),
         ("dram_timings: HBM2", "15: dram_timings: must be a mapping of fields (got HBM2)"),
         (

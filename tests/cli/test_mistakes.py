@@ -112,3 +112,19 @@ def test_energies_that_cannot_be_counted_are_refused(
     path.write_text(f"version: 1\nextends: default\n{figure}\n")
     assert main(["map", TINY, "--arch", str(path)]) == 2
     assert one_error_line(capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--within 5% --then none", "--within: needs a second objective, --then (got 0.05)"),
+        ("--objective edp --then latency", "--then: must be the other one of latency and energy (got edp and latency)"),
+        ("--padding 5% --then latency", "--padding: must be 0 with a second objective (got 0.05)"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_named_as_typed(
+    capsys: pytest.CaptureFixture[str], options: str, message: str
+) -> None:
+    """Not by the class that refuses them."""
+    assert main(f"map P=4 {options}".split()) == 2
+    assert capsys.readouterr().err == f"cpsat_pim: error: {message}\n"

@@ -226,11 +226,12 @@ class Record:
         given, values = pairs_of(node), {}
         known = {name: item for name in given if (item := self._field(name))}
         for name in [] if self.is_open else [name for name in given if name not in known]:
-            reader.complain(given[name][0], joined(path, name), f"unknown key{hint(name, self.fields)}")
+            reader.complain(given[name][0], joined(path, name), f"unknown key{self._place_hint(reader, name)}")
         for name, item in self.fields.items():
             if item.required and name not in given:
                 reader.complain(node, joined(path, name), "is missing")
         scales = {**scales, **{f.scale: Fraction(f.default) for f in self.fields.values() if f.scale and f.default}}
+        reader.around.append((path, self.fields))
         for name in sorted(known, key=lambda n: known[n].scale is None):
             value = known[name].kind.read(reader, given[name][1], joined(path, name), scales)
             scale = known[name].scale
@@ -239,7 +240,13 @@ class Record:
                 scales |= {scale: Fraction(value)} if scale and value else {}
             elif scale:  # one mistake: other fields are read by a scale that is as good as any
                 scales = {scale: _STAND_IN, **scales}
+        reader.around.pop()
         return values
+
+    def _place_hint(self, reader: Reader, name: str) -> str:
+        """Return where a key belongs that a mapping around this one may have, else a key of this one that is close."""
+        path = next((path for path, names in reversed(reader.around) if name in names), None)
+        return hint(name, self.fields) if path is None else f"; it is a key of {path or 'the file itself'}"
 
     def _field(self, name: str) -> Field | None:
         """Return the field of a key, known or matching a pattern."""

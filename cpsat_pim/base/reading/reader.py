@@ -1,7 +1,7 @@
 """The reader of a file: it collects mistakes with their positions, and hands each node to a kind of value."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -25,6 +25,8 @@ class Reader:
     def __init__(self) -> None:
         #: A cache for kinds: values that are read once although the file names them often.
         self.known: dict[Any, Any] = {}
+        #: The paths of the mappings that are being read, outermost first, and the keys that each may have.
+        self.around: list[tuple[str, Collection[str]]] = []
         self._problems: list[tuple[tuple[str, int, int], str]] = []
         self._places: dict[str, yaml.Node] = {}
 
