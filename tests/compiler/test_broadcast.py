@@ -287,9 +287,8 @@ def test_kernels_that_a_device_cannot_run_are_refused(name: str, kernel: str, ex
 
 def test_upmem_plan_says_that_its_model_is_not_checked() -> None:
     """The device has no simulator of others; its plan is simulated by ours, executed, and says so."""
-    plan = compile_broadcast(
-        shipped_kernel("gemm"), shipped_kernel("gemm").bind({"B": 1, "N": 70, "K": 600}), {}, UPMEM, 2
-    )
+    kernel, sizes = shipped_kernel("gemm"), {"B": 1, "N": 70, "K": 600}
+    plan = compile_broadcast(kernel, kernel.bind(sizes), sizes, UPMEM, 2)
     assert plan.simulated == plan.ticks
     assert any("not checked" in remark for remark in plan.remarks)
 
