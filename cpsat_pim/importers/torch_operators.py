@@ -315,8 +315,6 @@ class Trace:
         modules = list((node.meta.get("nn_module_stack") or {}).values())
         return str(modules[-1][0]) if modules else ""
 
-    # Shapes
-
     def _shape(self, node: Node) -> Shape:
         """Return the sizes of a tensor, or of the first of several, with the bound sizes in place of open dims."""
         value = node.meta["val"]
