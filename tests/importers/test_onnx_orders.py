@@ -3,6 +3,7 @@
 The files are those that PyTorch exports of the modules of `torch_orders`, whose rolls are slices that are joined again.
 """
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,10 @@ import pytest
 
 from cpsat_pim.importers import import_network
 from cpsat_pim.planner.graph import build_graph
-from cpsat_pim.planner.repeats import written_out
 from cpsat_pim.workload.joins import View
 from cpsat_pim.workload.reorders import Reorder
-from tests.importers.one_node import on_one_node
+from tests.importers.one_node import check_orders
 from tests.importers.onnx_models import imported, node, value, weight
-from tests.tracesim.array.reference import evaluate
 
 
 def weights_of(file, network):
@@ -46,16 +45,7 @@ def test_exported_orders_compute_what_the_model_does(tmp_path, monkeypatch, name
     module, inputs = getattr(__import__("torch_orders"), name)()
     file = str(tmp_path / "model.onnx")
     torch.onnx.export(module, inputs, file, dynamo=False)
-    network = written_out(import_network(file, {}).network)
-    tensors = evaluate(on_one_node(network), inputs[0].numpy().astype(np.int64), weights_of(file, network))
-    expected = module(*inputs).detach().numpy()
-    made = tensors[len(network.layers)]
-    if made.shape != expected.shape:
-        made = np.moveaxis(made, 1, 3)
-    np.testing.assert_array_equal(made.reshape(expected.shape), expected)
-    assert any(layer.adds for layer in network.layers) or any(
-        view.reorder for layer in network.layers for view in (layer.views or {}).values()
-    )
+    check_orders(import_network(file, {}).network, partial(weights_of, file), module, inputs)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Imported networks that count elements along other axes, evaluated on integers, against what PyTorch computes."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,7 @@ from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.repeats import written_out
 from cpsat_pim.workload.joins import View
 from cpsat_pim.workload.reorders import Reorder
-from tests.importers.one_node import on_one_node
-from tests.tracesim.array.reference import evaluate
+from tests.importers.one_node import check_orders
 
 torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
 
@@ -42,16 +42,7 @@ def test_imported_orders_compute_what_the_model_does(name):
     """
     models = __import__(MODELS)
     module, inputs = getattr(models, name)()
-    network = written_out(import_network(f"{MODELS}:{name}", {}).network)
-    tensors = evaluate(on_one_node(network), inputs[0].numpy().astype(np.int64), weights_of(module, network))
-    expected = module(*inputs).detach().numpy()
-    made = tensors[len(network.layers)]
-    if made.shape != expected.shape:
-        made = np.moveaxis(made, 1, 3)
-    np.testing.assert_array_equal(made.reshape(expected.shape), expected)
-    assert any(node.adds for node in network.layers) or any(
-        view.reorder for node in network.layers for view in (node.views or {}).values()
-    )
+    check_orders(import_network(f"{MODELS}:{name}", {}).network, partial(weights_of, module), module, inputs)
 
 
 def test_attention_in_windows_says_which_pixels_it_reads():
