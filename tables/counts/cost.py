@@ -22,7 +22,7 @@ from tables.counts.on_chip import (
     tile_cycles,
 )
 from tables.counts.stream import dram_stream, scan_order
-from tables.counts.walk import StreamCounts
+from tables.counts.walk import StreamCounts, Streams
 from tables.nest import (
     DRAM,
     GLOBAL_BUFFER,
@@ -35,9 +35,6 @@ from tables.nest import (
     O,
     W,
 )
-
-#: Counts of the DRAM streams of I, W, O.
-Streams = tuple[StreamCounts, StreamCounts, StreamCounts]
 
 
 class Cost(NamedTuple):

@@ -5,12 +5,9 @@ docs/model.md, section 7, gives the whole formula; the symbols in the docstrings
 
 from tables.counts.accesses import fetches
 from tables.counts.on_chip import Machine, compute_cycles
-from tables.counts.walk import StreamCounts
+from tables.counts.walk import StreamCounts, Streams
 from tables.dram import Dram, last_run_excess, own_banks, row_miss
 from tables.nest import MACS, I, Nest, O, W
-
-#: The streams of I, W, and O.
-Streams = tuple[StreamCounts, StreamCounts, StreamCounts]
 
 
 def link_wait(nest: Nest, machine: Machine, tensors: tuple[int, ...], streams: Streams) -> int:

@@ -91,6 +91,10 @@ class StreamCounts(NamedTuple):
     fewest_rows: int
 
 
+#: The streams of I, W and O.
+Streams = tuple[StreamCounts, StreamCounts, StreamCounts]
+
+
 class StreamLimit(NamedTuple):
     """The most activations and cycles that a stream may take. The walk ends once a stream exceeds either."""
 
@@ -267,12 +271,12 @@ def _supply_scanned(index: Ints, loops: Ints, is_output: bool, goes_on: bool, be
 
 @njit
 def _counted(state: Ints, activations: int, total: int, first_cycles: int, before_last: int, demand: Demand,
-             dram: Dram) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
-    """Return the fields of `StreamCounts` of a walk that has ended, but the last two."""
+             smallest: tuple[int, int], dram: Dram) -> Counted:  # fmt: skip
+    """Return the fields of `StreamCounts` of a walk that has ended; `smallest`: columns and rows of a scan."""
     steady = state[OVERLAPPED] * max(0, state[QUICKEST] - demand.cycles) if state[OVERLAPPED] else 0
     closed = state[CYCLES] + (period(state[RUN], dram) if state[RUN] else 0)
     counted = (state[COLUMNS], activations, total)
-    return (*counted, first_cycles, total - before_last, state[STALLED], steady, state[SECOND], closed)
+    return (*counted, first_cycles, total - before_last, state[STALLED], steady, state[SECOND], closed, *smallest)
 
 
 @njit
@@ -344,5 +348,5 @@ def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_re
         again, step = (recurrences[moved, 0], recurrences[moved, 1]), steps[moved]
         skip_recurrence(index, at, moved, state, rows, moving, snapshots[moved], loops, step, again, demand)
     total = max(least, cycles_so_far(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
-    counts = _counted(state, max(fewest, state[ACTIVATIONS]), total, first_cycles, before_last, demand, dram)
-    return (*counts, fewest_columns, fewest_rows)
+    smallest = fewest_columns, fewest_rows
+    return _counted(state, max(fewest, state[ACTIVATIONS]), total, first_cycles, before_last, demand, smallest, dram)

@@ -15,7 +15,7 @@ from tables.nest import MACS
 
 #: Names of the columns looked up by tile shape: row activations, and what only time depends on.
 COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each", "acts_closed", "acts_closed_more")
-TIMED = ("columns_pass", "long", "end", "returned", "scan", "fewest", "rows", "longest", "ending", "reopened")
+TIMED = ("columns_pass", "long", "end", "returned", "columns", "fewest_rows", "rows", "longest", "ending", "reopened")
 
 
 class ShapeRows:

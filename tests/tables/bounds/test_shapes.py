@@ -232,12 +232,12 @@ def test_scans_of_several_segments_take_as_few_columns_as_they_can() -> None:
     layer, dram = ConvWorkload(P=80, C=12), DRAM._replace(column_bytes=4, row_bytes=48)
     table = build_shape_table(to_shape(layer), Tensor.I, 1, dram)
     row = row_of(table, [4, 3], 1)
-    assert (table.columns[row], table.min_scan_columns[row]) == (20 * 24, 4)
+    assert (table.columns[row], table.min_scan_columns[row], table.min_scan_rows[row]) == (20 * 24, 4, 1)
 
 
 @settings(max_examples=150)
 @given(*[st.integers(1, most) for most in (4, 4, 5, 5)], st.sampled_from([1, 2, 4]), st.integers(0, 1))
-def test_min_scan_columns_are_those_of_some_scan(
+def test_fewest_columns_and_rows_are_those_of_some_scan(
     tiles_c: int, tiles_k: int, tile_c: int, tile_k: int, width: int, layout: int
 ) -> None:
     """For weights, by enumerating the bytes of each tile."""
@@ -246,9 +246,11 @@ def test_min_scan_columns_are_those_of_some_scan(
     index = np.arange(layer.C * layer.K).reshape((layer.K, layer.C) if layout == 0 else (layer.C, layer.K))
     placed = index if layout == 0 else index.T  # by K, C: GKCSR has C innermost, SRCGK K
     taken = [
-        {int(i) * width // 4 for i in placed[k : k + tile_k, c : c + tile_c].flat}
+        {int(i) * width for i in placed[k : k + tile_k, c : c + tile_c].flat}
         for k in range(0, layer.K, tile_k)
         for c in range(0, layer.C, tile_c)
     ]
     extents = [e for e, bound in ((tile_c, layer.C), (tile_k, layer.K)) if bound > 1]
-    assert table.min_scan_columns[row_of(table, extents, layout)] == min(map(len, taken))
+    row = row_of(table, extents, layout)
+    assert table.min_scan_columns[row] == min(len({at // 4 for at in scan}) for scan in taken)
+    assert table.min_scan_rows[row] == min(len({at // 32 for at in scan}) for scan in taken)

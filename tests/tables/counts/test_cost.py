@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tables.counts.accesses import accesses
-from tables.counts.cost import Streams, latency_terms, transfers
+from tables.counts.cost import latency_terms, transfers
 from tables.counts.on_chip import Machine, array_timing, cycles_for
-from tables.counts.walk import StreamCounts
+from tables.counts.walk import StreamCounts, Streams
 from tables.nest import Nest
 from tests.tables.nests import DRAM, I, O, W, build_nest
 
