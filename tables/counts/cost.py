@@ -19,6 +19,7 @@ from tables.counts.on_chip import (
     has_two_slots,
     inner_links,
     is_bare,
+    takes_turns,
     tile_cycles,
 )
 from tables.counts.stream import dram_stream, scan_order
@@ -227,8 +228,18 @@ def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
 def _exposed_link(nest: Nest, machine: Machine, tensors: tuple[int, ...], streams: Streams) -> int:
     """Return the cycles of the array and of the scans, over a link that tensors share, that nothing hides.
 
-    A level with one slot that alone stores a tensor loads while the array waits, and a link moves one tile at a time.
+    A level with one slot that alone stores a tensor loads while the array waits. So does the outer one of two such
+    levels, but for what the last tile taken hides; if O's tiles return, no bound is known. And a link moves one tile at
+    a time.
     """
-    alone = [t for t in tensors if is_bare(nest, machine, t)]
-    scans = (streams[t].closed_cycles if nest.sharing(t) else streams[t].cycles for t in alone)
-    return compute_cycles(nest, machine) + sum(scans)
+    exposed = compute_cycles(nest, machine)
+    for t in tensors:
+        stream = streams[t]
+        if is_bare(nest, machine, t):
+            waited = stream.cycles
+        elif takes_turns(nest, machine, t) and not (t == O and nest.spilled()):
+            waited = stream.stall_cycles + (stream.last_cycles if t == O else stream.first_cycles)
+        else:
+            continue
+        exposed += waited - (stream.cycles - stream.closed_cycles if nest.sharing(t) else 0)
+    return exposed

@@ -140,13 +140,24 @@ def has_two_slots(machine: Machine, level: int) -> bool:
     return PE <= level < ROW_BUFFER and machine.double_buffered[level]
 
 
+def takes_turns(nest: Nest, machine: Machine, t: int) -> bool:
+    """Return whether two levels store t, with one slot each: loads, moves and array steps take turns."""
+    levels = nest.consumers(t)[:-1]
+    return len(levels) == 2 and not any(has_two_slots(machine, level) for level in levels)
+
+
 def exposed_loads(nest: Nest, machine: Machine, t: int, stream: StreamCounts) -> int:
-    """Return X and stall(t) together. Where nothing hides t's loads, returning sums move at the same time."""
-    sums = _exposed_partial_sums(nest, machine)
+    """Return late(t): stall(t) with X, or with Y(t) if that is longer and t's loads and moves take turns.
+
+    Where nothing hides t's loads, returning sums move at the same time.
+    """
+    waits, stall = _exposed_partial_sums(nest, machine), stream.stall_cycles
     if is_bare(nest, machine, t):
         loads = fetches(nest, t, nest.consumers(t)[0]) - 1
-        sums -= min(sums, stream.stall_cycles, loads * _exchange_cycles(nest, machine))
-    return sums + stream.stall_cycles
+        waits -= min(waits, stall, loads * _exchange_cycles(nest, machine))
+    elif takes_turns(nest, machine, t):
+        waits = max(waits, math.prod(_exposed_move(nest, machine, t)))
+    return stall + waits
 
 
 def exposed_on_chip(nest: Nest, machine: Machine) -> int:

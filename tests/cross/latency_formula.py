@@ -128,30 +128,49 @@ class Formula:
         sums, found = self.exposed_sums(), [self.exposed_sums()]
         exchanges = self.n(O, self.inner_links(O)[-1]) - 1 if self.inner_links(O) else 0
         for t in range(3):
-            for level in self.inner_links(t)[-1:]:
-                if self.has_two_slots(level) or (t == O and self.returns(level)):
-                    continue
-                moves, move = self.n(t, level) - 1, self.move(t, level, WRITE if t == O else READ)
-                both = min(sums, moves * move, exchanges * move, moves * self.exchange())
-                found.append(sums + moves * move - both)
+            if waits := self.moves_into_one_slot(t):
+                moves = self.n(t, self.inner_links(t)[-1]) - 1
+                both = min(sums, waits, exchanges * (waits // moves), moves * self.exchange())
+                found.append(sums + waits - both)
         return max(found)
+
+    def moves_into_one_slot(self, t: int) -> int:
+        """Y(t): all moves but one into the one slot of the innermost level, if none returns."""
+        for level in self.inner_links(t)[-1:]:
+            if not self.has_two_slots(level) and not (t == O and self.returns(level)):
+                return (self.n(t, level) - 1) * self.move(t, level, WRITE if t == O else READ)
+        return 0
 
     def is_bare(self, t: int) -> bool:
         """Whether nothing hides t's loads: one slot takes them, and the MACs what is taken from it."""
         return len(self.levels(t)) == 2 and not self.has_two_slots(self.levels(t)[0])
 
+    def takes_turns(self, t: int) -> bool:
+        """Whether a load, the moves behind it and the array steps follow each other: two levels of one slot."""
+        *levels, _ = self.levels(t)
+        return len(levels) == 2 and sum(map(self.has_two_slots, levels)) == 0
+
     def exposed_loads(self, t: int) -> int:
-        """X and stall(t), less what is part of both."""
+        """late(t): X and stall(t), less what is part of both; of X and Y(t) the longer one where turns are taken."""
         sums, stall = self.exposed_sums(), self.stalls(t).all
         if self.is_bare(t):
             sums -= min(sums, stall, (self.n(t, self.levels(t)[0]) - 1) * self.exchange())
+        if self.takes_turns(t):
+            return stall + max(sums, self.moves_into_one_slot(t))
         return sums + stall
 
     def exposed_link(self) -> int:
-        """C and all scans into the one slot of the only level that stores a tensor."""
-        doubles = {PE: self.device.double_buffered[0], GLOBAL_BUFFER: self.device.double_buffered[1]}
-        alone = [t for t in range(3) if len(self.levels(t)) == 2 and not doubles.get(self.levels(t)[0])]
-        return self.steps_term() + sum(self.walked.times[t][-1] for t in alone)
+        """C, all scans into the one slot of the only level that stores a tensor, and those of tensors that take turns,
+        as far as the work on a tile of the inner level does not hide them.
+        """
+        total = self.steps_term()
+        for t, times in enumerate(self.walked.times):
+            edge = times[-1] - times[-2] if t == O else times[1]
+            if self.is_bare(t):
+                total += times[-1]
+            elif self.takes_turns(t) and not (t == O and self.spills()):
+                total += edge + self.stalls(t).all
+        return total
 
     def link_wait(self) -> int:
         """The largest wait(u) of the tensors that share the bus."""
