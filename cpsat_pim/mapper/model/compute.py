@@ -170,6 +170,16 @@ class Compute:
         ends = [self.v.linked(parent, level, t), self.v.linked(level, MACS, t)]
         return self.b.both(ends, f"one_slot_{parent}_{level}_{t.name}")
 
+    def takes_turns(self, t: Tensor) -> Lit:
+        """Return whether two levels store t, with one slot each: loads, moves and array steps take turns."""
+        outer = [m for m in (Level.ROW_BUFFER, Level.GLOBAL_BUFFER) if not self.v.arch.is_halved(m)]
+        links = [
+            self.b.both([self.v.first_consumer(parent, t), self.fills_one_slot(parent, level, t)], f"turns_{level}")
+            for parent, level in _TILE_LINKS
+            if parent in outer
+        ]
+        return self.b.either(links, f"turns_{t.name}")
+
     def inner_moves(self, t: Tensor, way: int) -> Int:
         """Return the cycles of one tile over all on-chip links that it takes."""
         total: list[Int] = []

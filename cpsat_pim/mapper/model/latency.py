@@ -83,9 +83,14 @@ class Latency:
             self.b.imply([self.is_hidden[t]], self.cycles >= self.start + self.array + self.stall[t] + self.end)
             isolated.append(self._isolated(t))
         self._at_least(self.start, self.array, self.waits, *isolated, self.end)
-        for t in Tensor:
-            if not isinstance(exposed := self.compute.exposed_tiles(t), int):  # returning sums may move meanwhile
-                self._at_least(self.start, self.work, exposed, self.waits, *isolated, self.end)
+        #: Cycles for which the array waits for moves into one slot, and whether loads and moves take turns.
+        self.moves = [self.compute.exposed_tiles(t) for t in Tensor]
+        self.takes_turns = [self.compute.takes_turns(t) for t in Tensor]
+        for t, moves in zip(Tensor, self.moves, strict=True):
+            if not isinstance(moves, int):  # returning sums may move meanwhile
+                self._at_least(self.start, self.work, moves, self.waits, *isolated, self.end)
+                late = self.start + self.work + moves + self.stall[t] + self.end
+                self.b.imply([self.takes_turns[t]], self.cycles >= late)
 
     def _isolated(self, t: Tensor) -> Int:
         """Return t's isolated stall, or 0 where it may coincide with other waits, as of bare loads and O's stream."""
@@ -148,7 +153,9 @@ class Latency:
             self._at_least(*own, *shared, shorter)
         for part in v.restriction.shared_parts:
             self._bank_term(part, stays)
-        self.links = Links(v, streams, self.steps, self.work, stays, self.fetches, self.is_hidden, self.max_cycles)
+        turns = [b.both([self.takes_turns[t], *self._unless_spilled(t)], f"waits_in_turn_{t.name}") for t in Tensor]
+        waited = [(self.is_hidden[t], turns[t], self.stall[t]) for t in Tensor]
+        self.links = Links(v, streams, self.steps, self.work, stays, self.fetches, waited, self.max_cycles)
         for link in self.links.shared:
             self._at_least(self.work, *self.links.exposed(link))
             if not v.any_split:  # one variable stands for two loops, so what is loaded most often is not known
@@ -269,13 +276,20 @@ class Latency:
             linked = self.v.linked(Level.ROW_BUFFER, consumer, t)
             if linked is False:
                 continue
-            where = [linked] if t is not Tensor.O else [linked, self.b.negated(self.streams.is_spilled)]
+            where = [linked, *self._unless_spilled(t)]
             exposed = [self.steps, stream, self._outer_edge(t)]
             if consumer != MACS:
                 stay, hidden = taken[consumer]
                 exposed.append(-hidden)
                 self._exposed_block_misses(t, where, stay)
+                sums = self.array - self.work  # which may return meanwhile
+                turns = [*where, self.takes_turns[t]]
+                self.b.imply(turns, self.cycles >= sum(exposed) + self.moves[t] - sums)
             self.b.imply(where, self.cycles >= sum(exposed))
+
+    def _unless_spilled(self, t: Tensor) -> list[Lit]:
+        """Return the condition under which no tile of t comes back from DRAM."""
+        return [self.b.negated(self.streams.is_spilled)] if t is Tensor.O else []
 
     def _exposed_block_misses(self, t: Tensor, where: list[Lit], stay: Int) -> None:
         """As `_stall_terms`, for blocks in the row buffer: only the steps on the last tile taken hide a load."""

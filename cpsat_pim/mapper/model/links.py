@@ -18,8 +18,9 @@ class Links:
     """What the array waits for over links that tensors share. No term exceeds `max_cycles`.
 
     `steps`, `work`: the array's steps, and cycles of all of them. By tensor `stays`, the steps for which a tile from
-    DRAM is in use, `fetches`, how many tiles come from there, or go there, and `is_hidden`, whether the array works
-    meanwhile: a level with one slot that alone stores a tensor loads while the array waits.
+    DRAM is in use, `fetches`, how many tiles come from there, or go there, and `waited`: whether the array works
+    meanwhile (a level with one slot that alone stores a tensor loads while the array waits), whether loads, moves and
+    array steps take turns, and its stall.
     """
 
     v: Variables
@@ -28,7 +29,7 @@ class Links:
     work: Int
     stays: Sequence[Int]
     fetches: Sequence[Int]
-    is_hidden: Sequence[Lit]
+    waited: Sequence[tuple[Lit, Lit, Int]]
     max_cycles: int
 
     @property
@@ -50,12 +51,17 @@ class Links:
     def exposed(self, tensors: Sequence[Tensor]) -> list[Int]:
         """Return the cycles of a link's scans that nothing hides, which follow each other and the array's work."""
         found: list[Int] = []
+        edges, b = self.streams.end_cycles, self.v.b
         for t in tensors:
-            if self.is_hidden[t] is not True:
-                found.append(self.v.b.interval(0, self.max_cycles, f"exposed_{len(tensors)}_{t.name}"))
-                streams, is_shared = self.streams, self.v.restriction.is_shared(t)
-                cycles = (streams.closed_cycles if is_shared else streams.cycles)[t]
-                self.v.b.imply([self.v.b.negated(self.is_hidden[t])], found[-1] >= cycles)
+            is_hidden, takes_turns, stall = self.waited[t]
+            if is_hidden is True and takes_turns is False:
+                continue
+            found.append(b.interval(0, self.max_cycles, f"exposed_{len(tensors)}_{t.name}"))
+            streams, is_shared = self.streams, self.v.restriction.is_shared(t)
+            cycles = (streams.closed_cycles if is_shared else streams.cycles)[t]
+            b.imply([b.negated(is_hidden)], found[-1] >= cycles)
+            closing = max(0, last_run_excess(streams.dram)) if is_shared else 0
+            b.imply([takes_turns], found[-1] >= edges[t] + stall - closing)
         return found
 
     def wait(self, tensors: Sequence[Tensor]) -> Int:
