@@ -55,6 +55,9 @@ KEPT = (
     *RECURRENT, *GROUPED, "roll",
 )  # fmt: skip
 
+#: Operators that put tensors side by side, the last one as the real and the imaginary parts.
+JOINING = ("cat", "complex")
+
 #: Operators that add along axes; of an element-wise product they make a layer.
 SUMS = frozenset(("sum", "mean"))
 
@@ -74,9 +77,9 @@ _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsamp
 adaptive_max_pool2d avg_pool1d avg_pool2d avg_pool3d bucketize col2im constant_pad_nd copy cummax cumprod cumsum
 embedding flip gather grid_sampler_2d grid_sampler_3d im2col index index_add index_copy index_put index_select
 masked_scatter max_pool2d max_pool2d_with_indices max_pool3d_with_indices native_batch_norm native_dropout
-native_group_norm native_layer_norm nonzero reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave
-replication_pad1d replication_pad2d replication_pad3d roll scatter scatter_add scatter_reduce searchsorted
-select_scatter sort topk tril triu torchvision::nms torchvision::ps_roi_align torchvision::ps_roi_pool
+native_group_norm native_layer_norm nonzero polar reflection_pad1d reflection_pad2d reflection_pad3d repeat
+repeat_interleave replication_pad1d replication_pad2d replication_pad3d roll scatter scatter_add scatter_reduce
+searchsorted select_scatter sort topk tril triu torchvision::nms torchvision::ps_roi_align torchvision::ps_roi_pool
 torchvision::roi_align torchvision::roi_pool upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d
 upsample_nearest2d
 """

@@ -36,7 +36,8 @@ def is_of_one(factors: tuple[Node, Node], parts: Mapping[Node, Parts]) -> bool:
 
     def read(node: Node) -> list[Node]:
         operator = node.target
-        is_elementwise = isinstance(operator, torch._ops.OpOverload) and torch.Tag.pointwise in operator.tags
+        is_pointwise = isinstance(operator, torch._ops.OpOverload) and torch.Tag.pointwise in operator.tags
+        is_elementwise = is_pointwise or is_kind(node, "aten::_conj", "aten::clone")
         return [other for other in node.all_input_nodes if parts[other]] if is_elementwise else []
 
     is_square = factors[0] is factors[1]

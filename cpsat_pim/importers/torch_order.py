@@ -57,6 +57,8 @@ class Order:
         if not isinstance(node.target, torch._ops.OpOverload):
             return self.maps[node.args[0]][node.args[1]] if node.target.__name__ == "getitem" else None
         kind, value = node.target._schema.name.removeprefix("aten::"), node.meta["val"]
+        if isinstance(value, torch.Tensor) and value.is_complex():  # with two real elements each
+            return None
         first = next(iter(node.all_input_nodes))
         own = self.maps.get(first)
         out = self.shape(node)
