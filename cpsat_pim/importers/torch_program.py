@@ -33,6 +33,11 @@ _KNOWN_LIBRARIES = ("torchaudio", "torchvision")
 #: The names of a size that data decide: the symbol that PyTorch gives it, or the axis of a tensor.
 _BY_DATA = re.compile(r"u\d+|.+\.\d+")
 
+#: The files of an archive that hold a program, of today's and of earlier releases.
+_PROGRAM = re.compile(r"(^|/)models/[^/]+\.json$|^serialized_exported_program\.json$")
+
+_DAMAGED = "is not a program that torch.export saved, or is damaged"
+
 #: An operator in a saved program, with its library.
 _OPERATOR = re.compile(r'"target": "torch\.ops\.(\w+)\.\w+\.\w+"')
 
@@ -45,12 +50,9 @@ def trace_program(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -
     """
     if not os.path.isfile(path):
         raise ValueError(f"cannot be read: {'Is a directory' if os.path.isdir(path) else 'No such file or directory'}")
-    with _quietly(), _complaining("is not a program that torch.export saved, or is damaged"):
-        libraries = _libraries(path)
-    for library in libraries:
+    for library in _libraries(path):
         _register(library)
-    with _quietly(), _complaining("is not a program that torch.export saved, or is damaged"):
-        program = torch.export.load(path)
+    program = _loaded(path)
     _follow(program, bind, builder)
 
 
@@ -118,10 +120,34 @@ def _on_one_device(
 
 
 def _libraries(path: str) -> list[str]:
-    """Return the libraries of operators that a saved program uses, `torchvision` of `torchvision::roi_align`."""
-    with zipfile.ZipFile(path) as archive:
-        programs = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".json")]
+    """Return the libraries of operators that a saved program uses, `torchvision` of `torchvision::roi_align`.
+
+    Raises:
+        ValueError: the file holds no program.
+    """
+    with _complaining(_DAMAGED), zipfile.ZipFile(path) as archive:
+        programs = [archive.read(name).decode() for name in archive.namelist() if _PROGRAM.search(name)]
+    if not programs:
+        raise ValueError("holds no program; expected a file of torch.export.save, not of torch.save or torch.jit.save")
     return sorted({name for text in programs for name in _OPERATOR.findall(text)})
+
+
+def _loaded(path: str) -> torch.export.ExportedProgram:
+    """Return a saved program.
+
+    Raises:
+        ValueError: PyTorch cannot read it.
+    """
+    try:
+        with _quietly(), _complaining(_DAMAGED):
+            return torch.export.load(path)
+    except ValueError as error:
+        if "warnings above" not in str(error):
+            raise
+        # PyTorch has logged the reason, as it says
+        raise ValueError(
+            f"PyTorch {torch.__version__} cannot read its program; expected one that this release saved, whole"
+        ) from error.__cause__
 
 
 def _register(library: str) -> None:

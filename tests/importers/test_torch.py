@@ -1,6 +1,8 @@
 """PyTorch models: modules of a user's function and exported programs, against the packaged networks and counters."""
 
+import json
 import warnings
+import zipfile
 from fractions import Fraction
 from pathlib import Path
 
@@ -376,6 +378,29 @@ def test_other_file_is_no_program(tmp_path, content, capfd):
     assert complaint(str(path)).startswith("is not a program that torch.export saved, or is damaged: ")
     assert capfd.readouterr().err == ""
     assert complaint(str(tmp_path / "none.pt2")) == "cannot be read: No such file or directory"
+
+
+def test_file_of_another_way_to_save_is_told_so(tmp_path):
+    """Parameters alone, and a script."""
+    state, script = tmp_path / "state.pt2", tmp_path / "script.pt2"
+    module = torch.nn.Linear(4, 3)
+    torch.save(module.state_dict(), state)
+    with warnings.catch_warnings(action="ignore"):
+        torch.jit.save(torch.jit.script(module), script)
+    for path in (state, script):
+        assert complaint(str(path)).startswith("holds no program; expected a file of torch.export.save")
+
+
+def test_program_of_another_release_is_told_without_pytorchs_log(save_program, tmp_path):
+    """A version of the format that does not exist; PyTorch points to warnings that nobody sees."""
+    path, other = save_program(torch.nn.Linear(4, 3), (torch.randn(1, 4),)), tmp_path / "other.pt2"
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(other, "w") as changed:
+        for name in archive.namelist():
+            text = archive.read(name)
+            if name.endswith("models/model.json"):
+                text = json.dumps({**json.loads(text), "schema_version": {"major": 99, "minor": 0}}).encode()
+            changed.writestr(name, text)
+    assert complaint(str(other)).endswith("cannot read its program; expected one that this release saved, whole")
 
 
 def test_example_of_the_docs_prints_what_it_says(tmp_path, monkeypatch, capsys):
