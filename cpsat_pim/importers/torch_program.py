@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from cpsat_pim.importers.builder import NetworkBuilder
@@ -60,38 +61,64 @@ def trace_function(name: str, bind: Mapping[str, int], builder: NetworkBuilder) 
     """Call `module:function`, which returns a module and its example inputs; export the module, and pass it to the
     builder.
 
-    The function gets the bound sizes as keyword arguments, but for those that data decide. It runs on the meta device,
-    where parameters take no memory, and with fake tensors, which take none either, if something refuses that device.
+    The function gets the bound sizes as keyword arguments, but for those that data decide. It runs in the first of
+    `_modes` in which it can be exported.
 
     Raises:
         ValueError: the function cannot be found, called or exported, or returns something else.
     """
     build = _function(*name.split(":"))
     arguments, sizes = _arguments(build, bind)
-    try:
-        program = _exported(build, arguments, torch.device("meta"))
-    except ValueError as error:
-        # Some operators refuse that device. Fake tensors have a device, but no values that the function may ask for.
+    failures: list[ValueError] = []
+    for building, exporting in _modes():
         try:
-            program = _exported(build, arguments, FakeTensorMode(allow_non_fake_inputs=True))
-        except ValueError:
-            raise error from error.__cause__
-    _follow(program, sizes, builder)
+            program = _exported(build, arguments, building, exporting)
+        except ValueError as error:
+            failures.append(error)
+        else:
+            return _follow(program, sizes, builder)
+    raise failures[0] from failures[0].__cause__
+
+
+def _modes() -> Iterator[tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]:
+    """Yield how a function runs, and its module is exported, without data of parameters: on the meta device; with fake
+    tensors, as some operators refuse that device; with values of all tensors but parameters, as some functions compute
+    the sizes of their layers with tensors.
+    """
+    yield torch.device("meta"), torch.device("meta")
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    yield fake, fake
+    yield _parameters_without_data(), torch.device("meta")
+
+
+@contextmanager
+def _parameters_without_data() -> Iterator[None]:
+    """Move each parameter to the meta device when its module gets it; other tensors have their values."""
+    hook = register_module_parameter_registration_hook(
+        lambda module, name, own: torch.nn.Parameter(own.to("meta"), own.requires_grad)
+    )
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def _exported(
-    build: Callable[..., Any], bind: Mapping[str, int], without_data: AbstractContextManager[Any]
+    build: Callable[..., Any],
+    bind: Mapping[str, int],
+    building: AbstractContextManager[Any],
+    exporting: AbstractContextManager[Any],
 ) -> torch.export.ExportedProgram:
-    """Call the function and export its module, with tensors that have no data.
+    """Call the function and export its module, with parameters that have no data.
 
     Raises:
         ValueError: the function fails or returns something else, or its module cannot be exported.
     """
-    with _complaining("failed"), without_data:
+    with _complaining("failed"), building:
         built = build(**bind)
     module, positional, named = _inputs_of(built)
-    # Without data, too, so that tensors that `forward` makes without a device are where the parameters are.
-    with _quietly(), _complaining("cannot be exported"), without_data:
+    # So that tensors that `forward` makes without a device are where the parameters are.
+    with _quietly(), _complaining("cannot be exported"), exporting:
         module, positional, named = _on_one_device(module, positional, named)
         return torch.export.export(module.eval(), positional, named)
 

@@ -206,6 +206,7 @@ def test_operator_that_cannot_be_mapped_is_named_or_skipped():
         ("integers", [6 * 64 * 32]),
         ("single_attention", [3 * 4 * 7, 3 * 7 * 4]),
         ("quantised_while_training", [6 * 8 * 4]),
+        ("computed_sizes", [6 * 8 * 16, 6 * 16 * 24]),
         ("half_terms", [6 * 8]),
         ("pooled_activations", [9 * 6 * 4 * 9]),  # the convolution alone
         ("scanned", [5 * 6 * 8 * 8]),

@@ -1,5 +1,6 @@
 """Modules that the tests import as a user's would be, with the functions that return them."""
 
+import itertools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -293,6 +294,13 @@ def quantised_while_training() -> tuple[nn.Module, tuple[torch.Tensor]]:
         return rounded
 
     return Function(run, fc=nn.Linear(8, 4)), (torch.randn(6, 8),)
+
+
+def computed_sizes() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """Layers whose sizes a tensor computes, as RegNet's widths are: 8, 16 and 24 channels."""
+    widths = (torch.arange(3) * 8 + 8).int().tolist()
+    layers = [nn.Linear(have, made) for have, made in itertools.pairwise(widths)]
+    return nn.Sequential(*layers), (torch.randn(6, 8),)
 
 
 def half_terms() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
