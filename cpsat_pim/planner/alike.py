@@ -8,7 +8,7 @@ from cpsat_pim.planner.tensors import Graph, LayerTask, Stack
 
 def content_of(graph: Graph, task: LayerTask) -> Hashable:
     """Return what the options of a layer depend on; layers may differ in names and in the values of weights only."""
-    readings = tuple((one.spans, one.view) for one in task.readings), len(task.beside), len(task.adds)
+    readings = tuple((one.spans, one.view, one.is_added) for one in task.readings), len(task.beside), len(task.adds)
     shapes = tuple((one.extent, one.element_bytes, graph.home_shape(one.name)) for one in stacks_of(graph, task))
     added = addition_of(graph, task, task.finishes)
     rest = (task.weight_rows, task.pad, task.pool, task.has_heads, task.has_sample_weights, task.offset, added)

@@ -20,7 +20,7 @@ from cpsat_pim.planner.partition import (
 )
 from cpsat_pim.planner.reorders import reordered_boxes
 from cpsat_pim.planner.tensors import Graph, LayerTask, Reading
-from cpsat_pim.planner.views import ReadBoxes, source_ranges
+from cpsat_pim.planner.views import ReadBoxes, source_ranges, summed
 from cpsat_pim.workload.joins import Pool, Range, Resize
 from cpsat_pim.workload.reorders import Reorder
 
@@ -57,6 +57,8 @@ def part_boxes(graph: Graph, task: LayerTask, partition: Partition) -> PartBoxes
 def boxes_of_parts(graph: Graph, task: LayerTask, ranges: np.ndarray) -> PartBoxes:
     """The boxes of parts of a layer: `ranges[part, dim]`, dims N P Q K C G."""
     read = [_read_boxes(graph, task, reading, ranges) for reading in (task.reads, *task.beside)]
+    if task.adds_inputs:
+        read = [boxes if one.is_added else summed(boxes) for boxes, one in zip(read, task.readings, strict=False)]
     if task.reads_weights:
         read.append(_weight_boxes(graph, task, task.reads_weights, ranges))
     return PartBoxes(
@@ -124,13 +126,14 @@ def _raw_boxes(view: Pool | Resize, seen: np.ndarray, shape: tuple[int, int, int
 
 def added_boxes(graph: Graph, task: LayerTask, reading: Reading, held: np.ndarray) -> ReadBoxes:
     """The boxes of a stack that nodes fetch to add them to what they hold of an output, and what they see of them."""
-    assert not isinstance(reading.view, Reorder)
-    seen = held.copy()
-    seen[..., 2:4] += reading.spans[0].start - task.offset
+    shape, seen = graph.stacks[reading.stack].shape, held.copy()
+    seen[..., 2:4] += (0 if isinstance(reading.view, Reorder) else reading.spans[0].start) - task.offset
     seen[volumes(held) == 0] = 0
     if reading.view is None:
         return ReadBoxes(raw=seen)
-    return ReadBoxes(raw=_raw_boxes(reading.view, seen, graph.stacks[reading.stack].shape), seen=seen)
+    if isinstance(reading.view, Reorder):
+        return ReadBoxes(raw=reordered_boxes(reading.view, reading.spans, shape, seen))
+    return ReadBoxes(raw=_raw_boxes(reading.view, seen, shape), seen=seen)
 
 
 def output_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:

@@ -123,10 +123,12 @@ class _Builder:
         """What a layer reads of each stack as its input."""
         parts = parts_of(node)
         spans = spans_of([self._range(part.name) for part in parts], node.channels)
-        return [
+        own = [
             self._reading(parts[places[0]].name, [span for at, span in spans if at in places], parts[places[0]].view)
             for places in self._seen_alike(node)
         ]
+        added = (self._added(name, view) for name, view in (node.input_adds or {}).items())
+        return own + [evolve(reading, is_added=True) for reading in added]
 
     def _range(self, name: str) -> Range:
         """The channels of a tensor in its stack."""
@@ -139,7 +141,7 @@ class _Builder:
         return Reading(stack=self.stack_of[name], spans=tuple(joined(spans)), view=view)
 
     def _added(self, name: str, view: View) -> Reading:
-        """What a layer adds to its output."""
+        """What a layer adds to its input or output."""
         spans = [span for _, span in spans_of([self._range(name)], view.channels)]
         return self._reading(name, spans, view.change)
 
@@ -220,15 +222,18 @@ class _Builder:
             yield f"{node.name}: views: must be the same of all tensors that are reordered together"
 
     def _adding_problems(self, node: NetworkNode) -> Iterator[str]:
-        """What is added is of the output's size as it is seen."""
+        """What is added is of the input's or output's size as it is seen; each element of it once if reordered."""
         if node.adds and node.pool:
             yield f"{node.name}: adds: must be of a layer that does not pool its output"
-        for name, view in (node.adds or {}).items():
-            seen = self.sizes.seen((name,), view.channels, view.change)
-            if isinstance(view.change, Reorder) or len(view.channels or ("all",)) > 1:
-                yield f"{node.name}: adds: {name} must be pooled, resized or as it is, one range of its channels"
-            if seen != self.sizes.of[node.name]:
-                yield f"{node.name}: adds: {name} must be seen as {self.sizes.of[node.name]} (got {seen})"
+        places = ("adds", node.adds, self.sizes.of[node.name]), ("input_adds", node.input_adds, self._seen(node))
+        for key, name, view, size in ((key, *one, size) for key, adds, size in places for one in (adds or {}).items()):
+            seen, shape = self.sizes.seen((name,), view.channels, view.change), self.sizes.read((name,), view.channels)
+            if len(view.channels or ("all",)) > 1:
+                yield f"{node.name}: {key}: {name} must have one range of its channels"
+            if isinstance(view.change, Reorder) and not view.change.fits(shape):
+                yield f"{node.name}: {key}: {name}: reorder: must have each element of {shape} once"
+            if seen != size:
+                yield f"{node.name}: {key}: {name} must be seen as {size} (got {seen})"
 
     def _size_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is read has the channels and the size that the layer takes."""
@@ -328,9 +333,7 @@ class _Builder:
         )
 
     def _homes(self, tasks: Sequence[LayerTask]) -> dict[str, str]:
-        """Stacks whose members are operands of one sum, or that one layer reads besides the first, have one home, named
-        by the earliest that is not spread.
-        """
+        """Operands of a sum have one home, as has what a layer reads besides the first; the earliest whole one's."""
         home = {name: name for name in self.stacks}
         order = sorted(self.stacks, key=lambda name: bool(self.stacks[name].spread))
         for together in (*map(self._summed, self.sums.values()), *(task.read_stacks[1:] for task in tasks)):

@@ -49,7 +49,7 @@ def written_out(network: Network) -> Network:
 def _runs(network: Network, nodes: Sequence[NetworkNode], count: int) -> Iterator[NetworkNode]:
     """Yield the layers of all runs of a block."""
     own = {node.name for node in nodes}
-    read = list(dict.fromkeys(name for node in nodes for name in _read_by(node) if name not in own))
+    read = list(dict.fromkeys(name for node in nodes for name in node.read if name not in own))
     if len(read) > 1:
         raise ValueError(
             f"{network.name}: {nodes[0].name}: count: runs of a block must read one tensor of other layers"
@@ -83,7 +83,7 @@ def _check_chain(network: Network, nodes: Sequence[NetworkNode], read: Sequence[
 def _output(network: Network, nodes: Sequence[NetworkNode]) -> str:
     """Return the layer of a block that others read; its last one if nobody does."""
     own = [node.name for node in nodes]
-    read = [name for node in network.layers if node.name not in own for name in _read_by(node) if name in own]
+    read = [name for node in network.layers if node.name not in own for name in node.read if name in own]
     outputs = list(dict.fromkeys(read)) or own[-1:]
     if len(outputs) > 1:
         raise ValueError(
@@ -95,13 +95,11 @@ def _output(network: Network, nodes: Sequence[NetworkNode]) -> str:
 def _renamed(node: NetworkNode, names: dict[str, str]) -> NetworkNode:
     """Return a layer that comes after layers of other names."""
     views = node.views and {names.get(name, name): view for name, view in node.views.items()}
-    adds = node.adds and {names.get(name, name): view for name, view in node.adds.items()}
-    return evolve(node, after=[names.get(name, name) for name in node.after], views=views, adds=adds)
-
-
-def _read_by(node: NetworkNode) -> tuple[str, ...]:
-    """Return the tensors that a layer reads."""
-    return (*node.after, *(node.adds or ()))
+    adds, input_adds = (
+        some and {names.get(name, name): view for name, view in some.items()} for some in (node.adds, node.input_adds)
+    )
+    after = [names.get(name, name) for name in node.after]
+    return evolve(node, after=after, views=views, adds=adds, input_adds=input_adds)
 
 
 def _name(name: str, run: int) -> str:

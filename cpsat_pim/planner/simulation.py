@@ -1,6 +1,6 @@
 """A plan handed to the simulator, which shares no code with the prediction, and what the two say differently."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from cpsat_pim.planner.array import HOST, NodeArray, Region
 from cpsat_pim.planner.evaluate import LINK_WAYS, PlanCost
 from cpsat_pim.planner.partition import TENSOR_DIMS, Digits, channel_group
 from cpsat_pim.planner.plan import LISTED, LayerPlan, Plan
-from cpsat_pim.planner.tensors import Graph, LayerTask
+from cpsat_pim.planner.sizes import Change
+from cpsat_pim.planner.tensors import Graph, LayerTask, Reading
 from cpsat_pim.planner.tours import EXCHANGES
 from cpsat_pim.workload.joins import ADD, CONCAT, RESIZES, View, view_of
 from cpsat_pim.workload.joins import Pool as NetworkPool
+from cpsat_pim.workload.joins import Resize as NetworkResize
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 from cpsat_pim.workload.reorders import AXES, Reorder
 from tracesim import array as simulator
@@ -199,7 +201,8 @@ def _layer(graph: Graph, node: NetworkNode, numbers: dict[str, int]) -> simulato
         views=_views(graph, node, after) if node.views else (),
         has_heads=task.has_heads,
         has_sample_weights=task.has_sample_weights,
-        added=tuple(_added(numbers[name], view) for name, view in (node.adds or {}).items()),
+        added=_added(node.adds, task.adds, numbers),
+        input_added=_added(node.input_adds, [one for one in task.beside if one.is_added], numbers),
         weight_view=_weight_view(task),
         weight_dim=-1 if task.weight_rows is None else Dim[task.weight_rows],
     )
@@ -210,7 +213,8 @@ def _views(graph: Graph, node: NetworkNode, after: tuple[str, ...]) -> tuple[rec
     listed, read = after if node.join == CONCAT else after[:1], graph.task(node.name).reads.view
     if isinstance(read, Reorder):
         return (_reorder(read),) * len(listed)
-    return tuple(_view(view_of(node.views, name, listed[:at].count(name))) for at, name in enumerate(listed))
+    views = (view_of(node.views, name, listed[:at].count(name)) for at, name in enumerate(listed))
+    return tuple(_view(view.change if view else None) for view in views)
 
 
 def _weight_view(task: LayerTask) -> records.Reorder | None:
@@ -224,14 +228,20 @@ def _reorder(view: Reorder) -> records.Reorder:
     return records.Reorder((n, c, h, w), view.roll, view.roll_behind)
 
 
-def _added(number: int, view: View) -> records.Added:
-    return records.Added(number, _view(view), view.channels)
+def _added(
+    adds: Mapping[str, View] | None, readings: Sequence[Reading], numbers: Mapping[str, int]
+) -> tuple[records.Added, ...]:
+    """What the layer adds; all samples of a batch, where it is reordered."""
+    read = zip((adds or {}).items(), readings, strict=True)
+    return tuple(records.Added(numbers[name], _view(one.view), view.channels) for (name, view), one in read)
 
 
-def _view(view: View | None) -> records.View:
-    if view is None or view.resize is None:
-        return _pool(view.pool if view else None)
-    return records.Resize(view.resize.size, RESIZES.index(view.resize.kind))
+def _view(view: Change) -> records.View:
+    if isinstance(view, Reorder):
+        return _reorder(view)
+    if isinstance(view, NetworkResize):
+        return records.Resize(view.size, RESIZES.index(view.kind))
+    return _pool(view)
 
 
 def _pool(pool: NetworkPool | None) -> simulator.Pool | None:

@@ -69,8 +69,12 @@ def with_batch(node: NetworkNode, batch: int) -> NetworkNode:
     """A layer with so many times the samples, each of which has operands of its own in a product of two activations."""
     has_own = node.sample_weights or (batch > 1 and node.workload.N == 1 and not node.weights)
     views = node.views and {name: _views_of_batch(view, batch) for name, view in node.views.items()}
+    adds, input_adds = (
+        some and {name: _view_of_batch(view, batch) for name, view in some.items()}
+        for some in (node.adds, node.input_adds)
+    )
     workload = evolve(node.workload, N=node.workload.N * batch)
-    return evolve(node, sample_weights=has_own, workload=workload, views=views)
+    return evolve(node, sample_weights=has_own, workload=workload, views=views, adds=adds, input_adds=input_adds)
 
 
 def _views_of_batch(views: Views, batch: int) -> Views:
@@ -87,4 +91,4 @@ def _view_of_batch(view: View, batch: int) -> View:
     samples = 1
     for axis, count, _ in (digit for digits in one.axes for digit in digits):
         samples *= count if axis == "N" else 1
-    return View(reorder=evolve(one, N=(("N", batch, samples), *one.N)))
+    return evolve(view, reorder=evolve(one, N=(("N", batch, samples), *one.N)))

@@ -98,9 +98,12 @@ class Step:
         )
 
     def _tours_of_readings(self) -> Iterator[tuple[np.ndarray, bool]]:
-        """The tours of each reading: of nodes that need the same; what is added (True), each node pulls for itself."""
+        """The tours of each reading, of nodes that need the same, and whether it is added; what is added to the output,
+        each node pulls for itself.
+        """
         task = self.task
-        yield from repeat((self.tours_of(PULL, SHARES_INPUT), False), 1 + len(task.beside))
+        tours = self.tours_of(PULL, SHARES_INPUT)
+        yield from ((tours, reading.is_added) for reading in (task.reads, *task.beside))
         if task.reads_weights:
             yield self.tours_of(PULL_W, task.weight_dims), False
         yield from repeat((tours_of(self.array, self.partition, LAYER_DIMS), True), len(task.adds))

@@ -31,6 +31,11 @@ def operands_of(node: NetworkNode) -> tuple[str, ...]:
     return node.after if node.weights else node.after[:1]
 
 
+def added_to(node: NetworkNode) -> tuple[str, ...]:
+    """Return the tensors that a layer adds to its input or output."""
+    return (*(node.input_adds or ()), *(node.adds or ()))
+
+
 def spread_axes(name: str, sums: Iterable[Sum], sizes: Mapping[str, Shape]) -> tuple[int, ...]:
     """Return the axes along which an operand has one element and its sum has more."""
     firsts = [one.first for one in sums if name in one.operands]
@@ -75,7 +80,7 @@ class _SumRules:
             yield from self._spread_problems(one)
         for node in self.nodes:
             yield from self._size_problems(node)
-            for place, name in enumerate((*operands_of(node), *(node.adds or ()))):
+            for place, name in enumerate((*operands_of(node), *added_to(node))):
                 if (found := self.sums.get(name)) is not None:
                     yield from self._reader_problems(node, found, place)
 
@@ -100,7 +105,7 @@ class _SumRules:
     def _reads(self, node: NetworkNode, name: str) -> bool:
         """Return whether a layer reads a tensor otherwise than as an operand of a sum that lies elsewhere."""
         parts = node.after[:1] if node.join == ADD else node.after
-        return name in parts or name in (node.adds or ())
+        return name in (*parts, *added_to(node))
 
     def _reader_problems(self, node: NetworkNode, found: Sum, place: int) -> Iterator[str]:
         before = self.order.get(found.finished_by, -1) >= self.order[node.name]
@@ -116,5 +121,5 @@ class _SumRules:
             name = ahead.pop()
             if name not in seen and name in self.order:
                 seen.add(name)
-                ahead += (*self.nodes[self.order[name]].after, *(self.nodes[self.order[name]].adds or ()))
+                ahead += self.nodes[self.order[name]].read
         return node.join is None and node.name in seen

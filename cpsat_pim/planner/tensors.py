@@ -46,12 +46,14 @@ class Stack:
 class Reading:
     """What a layer reads of a stack: ranges of channels, in the order of its input channels.
 
-    `view`: how it is pooled, resized or reordered by the reader.
+    `view`: how it is pooled, resized or reordered by the reader. `is_added`: these channels are added to those that
+    the reader has of other readings of its input.
     """
 
     stack: str
     spans: tuple[Span, ...]
     view: Pool | Resize | Reorder | None = None
+    is_added: bool = False
 
     @property
     def channels(self) -> tuple[Range, ...]:
@@ -63,8 +65,9 @@ class Reading:
 class LayerTask:
     """A layer with its tensors: `pad` (left, top), `offset` of its output's channels in the stack that it writes.
 
-    `beside`: what its input has of other stacks. `adds`: what is added to its output. `has_heads`: N counts heads that
-    lie along channels. `has_sample_weights`: W differs between samples, as keys and values do.
+    `beside`: what its input has of other stacks, and then what is added to it. `adds`: what is added to its output.
+    `has_heads`: N counts heads that lie along channels. `has_sample_weights`: W differs between samples, as keys and
+    values do.
     """
 
     name: str
@@ -97,6 +100,11 @@ class LayerTask:
     def has_weights(self) -> bool:
         """Whether W holds weights, not activations."""
         return self.reads_weights is None
+
+    @property
+    def adds_inputs(self) -> bool:
+        """Whether something is added to its input."""
+        return any(reading.is_added for reading in self.beside)
 
     @property
     def others(self) -> tuple[Reading, ...]:

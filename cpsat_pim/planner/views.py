@@ -18,7 +18,8 @@ AS_IT_IS = Viewed(_NO_BOXES, _NO_BOXES, 0, 0, False)
 class ReadBoxes:
     """Boxes of what a layer reads of a stack, int64[nodes, boxes, 8].
 
-    `seen`: the same as the layer sees them, where nodes store them as such; None where they are not pooled or resized.
+    `seen`: what nodes store in their place: what the layer sees of them where they are pooled or resized, or a sum
+    with something else; None where they are neither.
     """
 
     raw: np.ndarray
@@ -40,16 +41,21 @@ def source_ranges(view: Pool | Resize, axis: int, at: np.ndarray, size: int) -> 
     return place // parts, -(-place // parts) + 1
 
 
+def summed(boxes: ReadBoxes) -> ReadBoxes:
+    """Return the boxes of an input to which something is added: nodes store the sum in their place."""
+    return boxes if boxes.seen is not None else ReadBoxes(raw=boxes.raw, seen=boxes.raw)
+
+
 def viewed(view: Pool | Resize | Reorder | None, boxes: ReadBoxes, is_added: bool = False) -> Viewed:
     """Return boxes as the kernels read them, with the additions that a view takes.
 
-    One an element that is pooled, three an element that is blended of four. `is_added`: to what the node computes; what
-    is added as it is, is read once for that.
+    One an element that is pooled, three an element that is blended of four. `is_added`: to what the node computes, or
+    computes with; what is added as it is, is read once for that.
     """
-    if is_added and boxes.seen is None:
-        return Viewed(boxes.raw, np.zeros_like(boxes.raw), 1, 0, is_added)
-    if boxes.seen is None or view is None or isinstance(view, Reorder):
-        return AS_IT_IS
+    if boxes.seen is None:
+        return Viewed(boxes.raw, np.zeros_like(boxes.raw), 1, 0, is_added) if is_added else AS_IT_IS
+    if view is None or isinstance(view, Reorder):
+        return Viewed(boxes.raw, boxes.seen, 0, 0, is_added)
     if isinstance(view, Pool):
         return Viewed(boxes.raw, boxes.seen, 1, 0, is_added)
     return Viewed(boxes.raw, boxes.seen, 0, 0 if view.kind == NEAREST else 3, is_added)

@@ -39,16 +39,7 @@ from cpsat_pim.base.reading import (
     read_plain,
     record_of,
 )
-from cpsat_pim.base.validate import (
-    as_tuple,
-    boolean,
-    is_a,
-    not_negative,
-    one_of,
-    or_none,
-    positive,
-    text,
-)
+from cpsat_pim.base.validate import as_tuple, boolean, is_a, not_negative, one_of, or_none, positive, text
 from cpsat_pim.workload.joins import (
     JOINS,
     VIEWS,
@@ -76,8 +67,9 @@ class NetworkNode:
 
     `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
     output. `input_pool`: pooling of its input, as only this layer reads it; `views`: how it sees single tensors of its
-    input, by name, before they are joined; a list where it lists one several times. `adds`: tensors that are added to
-    its output, pooled or resized, and how. `weight_rows`: the dim along the positions of a tensor that is read as W.
+    input, by name, before they are joined; a list where it lists one several times. `adds`, `input_adds`: tensors that
+    are added to its output, or to its input, as only this layer reads it, and how it sees them. `weight_rows`: the dim
+    along the positions of a tensor that is read as W.
     `shared_heads`: N counts heads of a group that share W, and lie along channels.
     `sample_weights`: each sample has a W of its own, as keys and values do; in files these are groups, plans make them
     samples.
@@ -100,6 +92,7 @@ class NetworkNode:
     input_pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
     views: dict[str, Views] | None = field(default=None, metadata={"kind": Table(VIEWS)})
     adds: dict[str, View] | None = field(default=None, metadata={"kind": Table(record_of(View))})
+    input_adds: dict[str, View] | None = field(default=None, metadata={"kind": Table(record_of(View))})
     weight_rows: str | None = field(
         default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
     )
@@ -108,6 +101,11 @@ class NetworkNode:
     channels: tuple[Range, ...] | None = channels_field()
     weight_channels: tuple[Range, ...] | None = channels_field()
     bytes: dict[str, int | Fraction] = field(factory=dict)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The tensors that it reads, those that it adds last."""
+        return (*self.after, *(self.input_adds or ()), *(self.adds or ()))
 
     @property
     def samples(self) -> int:
@@ -120,6 +118,8 @@ class NetworkNode:
         return self.workload.G * (self.workload.N if self.shared_heads else 1)
 
 
+#: Keys of a layer that name what it reads.
+_NAMING = ("after", "adds", "input_adds")
 #: Keys of a layer's entry about the tensors around it, without defaults of their own.
 BETWEEN = (
     "join",
@@ -128,6 +128,7 @@ BETWEEN = (
     "input_pool",
     "views",
     "adds",
+    "input_adds",
     "shared_heads",
     "weight_rows",
     "channels",
@@ -160,7 +161,7 @@ class Network:
             raise ValueError("Network.layers: must have at least one layer (got none)")
         earlier: list[str] = []
         for node in self.layers:
-            for key, problem in _place_problems(node.name, node.after, node.adds or (), earlier):
+            for key, problem in _place_problems(node.name, {key: getattr(node, key) for key in _NAMING}, earlier):
                 raise ValueError(f"Network.layers: {node.name}: {key}: {problem}")
             earlier.append(node.name)
 
@@ -174,9 +175,8 @@ class Network:
         for name in names:
             if name not in known:
                 raise ValueError(f"{self.name}: no layer is named {name!r}{hint(name, known)}")
-        return evolve(
-            self, layers=[evolve(node, after=(), join=None, adds=None) for node in self.layers if node.name in names]
-        )
+        alone = [evolve(node, after=(), join=None, adds=None, input_adds=None) for node in self.layers]
+        return evolve(self, layers=[node for node in alone if node.name in names])
 
     @property
     def total_macs(self) -> int:
@@ -264,7 +264,7 @@ def _layer_mistakes(values: Values) -> Iterator[Mistake]:
             yield from ((f"{at}.{key}", problem) for key, problem in wrong)
             earlier.append(name)
             continue
-        for key, problem in _place_problems(name, layer.get("after", ()), layer.get("adds") or (), earlier):
+        for key, problem in _place_problems(name, layer, earlier):
             yield f"{at}.{key}", problem
         earlier.append(name)
         try:
@@ -339,12 +339,12 @@ NETWORKS = FileKind(
 )
 
 
-def _place_problems(name: str, after: Iterable[str], adds: Iterable[str], earlier: list[str]) -> Iterator[Mistake]:
+def _place_problems(name: str, layer: Values, earlier: list[str]) -> Iterator[Mistake]:
     """Yield a mistake if a name is not new or is `input`, or if a layer comes after one that does not precede it."""
     if name == INPUT:
         yield "name", f"{INPUT!r} is the network's input"
     if name and name in earlier:
         yield "name", "there is a layer of this name already"
-    for key, other in [*(("after", one) for one in after), *(("adds", one) for one in adds)]:
+    for key, other in ((naming, one) for naming in _NAMING for one in layer.get(naming) or ()):
         if other != INPUT and other not in earlier:
             yield key, f"no earlier layer is named {other!r}{hint(other, earlier, listed=False)}"

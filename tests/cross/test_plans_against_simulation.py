@@ -56,6 +56,10 @@ def resized(width, height, kind):
 WINDOWS = reordered(C=[["H", 2, 2], ["W", 2, 3], ["C", 4, 1]], W=[["H", 2, 1], ["W", 3, 1]], roll=[-1, -1])
 PIXELS = reordered(C=[["C", 4, 1]], H=[["C", 2, 8], ["W", 2, 3]], W=[["C", 2, 4], ["W", 3, 1]], roll_behind=[1, 1])
 
+#: Pixels of 2 x 3 as channels, and channels as columns; and back.
+TOKENS = reordered(N=[["N", 2, 1]], C=[["H", 2, 1], ["W", 3, 1]], W=[["C", 4, 1]])
+BACK = reordered(N=[["N", 2, 1]], C=[["W", 4, 1]], H=[["C", 2, 3]], W=[["C", 3, 1]])
+
 #: A product of two activations whose samples have a second operand each.
 OWN = {"weights": False, "sample_weights": True}
 
@@ -147,6 +151,50 @@ NETWORKS = {
         layer("c", ["b"], P=4, Q=6, C=4, K=4, R=3, psum_bytes=4, adds={"b": View(), "a": View(channels=[(1, 5)])}),
         layer("d", ["c", "b"], P=4, Q=6, C=8, K=2, join="concat"),
         layer("e", ["a", "c"], P=4, Q=6, C=8, K=2, join="concat", channels=[(8, 12), (0, 4)]),
+    ),
+    "summed by readers": widths(  # halves, resized and pooled maps are added to what a layer reads, which others read
+        layer("a", ["input"], P=4, Q=6, C=2, K=8),
+        layer("b", ["a"], P=4, Q=6, C=4, K=4, R=3, channels=[(0, 4)]),
+        layer("c", ["b"], P=4, Q=6, C=4, K=4, R=3, S=3, psum_bytes=4, input_adds={"a": View(channels=[(4, 8)])}),
+        layer("d", ["c", "b"], P=4, Q=6, C=4, K=3, G=2, join="concat", input_adds={"a": View()}),
+        layer("e", ["b"], P=2, Q=3, C=4, K=4, stride=(2, 2)),
+        layer(
+            "f",
+            ["b"],
+            P=4,
+            Q=6,
+            C=3,
+            S=3,
+            channels=[(1, 4)],
+            input_adds={
+                "e": View(resize=Resize(size=(4, 6), kind="linear"), channels=[(0, 3)]),
+                "d": View(channels=[(2, 5)]),
+            },
+        ),
+        layer(
+            "g",
+            ["e"],
+            P=2,
+            Q=3,
+            C=4,
+            K=4,
+            input_pool=Pool(window=(3, 3), pad=(1, 1), size=(2, 3)),
+            input_adds={"b": HALF},
+        ),
+        layer("h", ["g", "e"], P=2, Q=3, C=4, K=2, join="add", input_adds={"b": HALF}),
+    ),
+    "summed queries": widths(  # positions are added to the queries, not to the values, as DETR has it
+        layer("a", ["input"], P=5, C=2, K=4),
+        layer("position", ["input"], P=5, C=2, K=4),
+        layer("b", ["a", "a"], P=5, C=2, K=5, G=2, weights=False, input_adds={"position": View()}),
+        layer("c", ["b", "a"], P=5, C=5, K=2, G=2, weights=False, psum_bytes=4),
+    ),
+    "reordered sums": widths(  # tokens of pixels are channels of two layers, which add what lies in the other order
+        layer("a", ["input"], P=3, Q=2, C=2, K=4, N=2),
+        layer("b", ["a"], P=4, C=6, K=6, N=2, views={"a": TOKENS}, adds={"a": TOKENS}),
+        layer("c", ["b"], P=3, Q=2, C=4, K=4, N=2, psum_bytes=4, views={"b": BACK}, adds={"b": BACK, "a": View()}),
+        layer("d", ["c"], P=4, C=6, N=2, psum_bytes=4, views={"c": TOKENS}, input_adds={"b": View(), "a": TOKENS}),
+        layer("e", ["a", "c"], P=3, Q=2, C=8, N=2, K=3, S=2, join="concat"),
     ),
     "pooled beside itself": widths(  # spatial pyramid pooling: a map beside itself in windows of two sizes
         layer("a", ["input"], P=4, Q=6, C=2, K=3),
@@ -369,6 +417,15 @@ def test_prediction_is_what_is_simulated(name, interconnect):
         )
         plan = draw(chance, graph, array)
         assert check_plan(graph, plan) == []
+        assert differences(graph, evaluate_plan(graph, plan), simulate(NETWORKS[name], graph, plan)) == [], plan
+
+
+@pytest.mark.parametrize("name", ["windows", "reordered sums", "summed by readers"])
+def test_prediction_of_a_batch_is_what_is_simulated(name):
+    """Three samples at once; those of the batch are the outermost digit of what is reordered."""
+    chance, graph = random.Random(name), build_graph(NETWORKS[name], 3)
+    for _ in range(5):
+        plan = draw(chance, graph, NodeArray(rows=2, cols=2, node=PIMArchitecture(), flit_bytes=3))
         assert differences(graph, evaluate_plan(graph, plan), simulate(NETWORKS[name], graph, plan)) == [], plan
 
 

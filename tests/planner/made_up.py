@@ -87,7 +87,7 @@ class MadeUpCosts:
 
 def layer(name, after, **fields):
     """A layer of a network."""
-    keys = ("join", "pool", "weights", "input_pool", "views", "adds", "shared_heads", "sample_weights")
+    keys = ("join", "pool", "weights", "input_pool", "views", "adds", "input_adds", "shared_heads", "sample_weights")
     node = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
 
@@ -125,6 +125,11 @@ NETWORKS = {
         layer("a", ["input"], P=4, C=2, K=2),
         layer("b", ["a"], P=2, C=2, K=2, stride=(2, 1)),
         layer("c", ["a"], P=4, C=2, K=2, adds={"b": View(resize=Resize(size=(4, 1), kind="linear"))}),
+    ],
+    "summed by readers": [  # two layers read a map alone, one with another added to it
+        layer("a", ["input"], P=4, C=2, K=2),
+        layer("b", ["a"], P=2, C=2, K=2, stride=(2, 1)),
+        layer("c", ["a"], P=4, C=2, K=2, input_adds={"b": View(resize=Resize(size=(4, 1), kind="linear"))}),
     ],
     "many": [  # the last layer reads three stacks of three sizes; the second and the third have one home
         layer("a", ["input"], P=2, C=2, K=2, R=2, stride=(2, 1)),

@@ -7,6 +7,7 @@ from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
+from cpsat_pim.workload.reorders import Reorder
 
 FOUR = Resize(size=(4, 1))
 FOURFOLD = View(resize=FOUR)
@@ -19,7 +20,7 @@ def network(*nodes):
 
 def node(name, after, **fields):
     """A layer; keys that are no bounds are the network's."""
-    keys = ("join", "pool", "input_pool", "weights", "count", "pad", "weight_rows", "views", "adds")
+    keys = ("join", "pool", "input_pool", "weights", "count", "pad", "weight_rows", "views", "adds", "input_adds")
     own = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
 
@@ -207,11 +208,31 @@ def test_each_sample_of_a_batch_has_a_second_operand_of_its_own(batch):
         ),
         (
             [node("a", ["input"], K=4), node("b", ["input"], K=2, adds={"a": View(channels=[(0, 1), (2, 3)])})],
-            "n: b: adds: a must be pooled, resized or as it is, one range of its channels",
+            "n: b: adds: a must have one range of its channels",
         ),
         (
             [node("a", ["input"], K=4), node("b", ["a"], C=4, K=2, adds={"a": View(channels=[(0, 3)])})],
             "n: b: adds: a must be seen as (1, 2, 1, 1) (got (1, 3, 1, 1))",
+        ),
+        (
+            [node("a", ["input"], P=2), node("b", ["a"], P=2, input_adds={"input": FOURFOLD})],
+            "n: b: input_adds: input must be seen as (1, 1, 1, 2) (got (1, 1, 1, 4))",
+        ),
+        (
+            [
+                node("a", ["input"], P=4),
+                node("b", ["a"], P=4, input_adds={"a": View(reorder=Reorder(W=[["W", 4, 2]]))}),
+            ],
+            "n: b: input_adds: a: reorder: must have each element of (1, 1, 1, 4) once",
+        ),
+        (
+            [
+                node("a", ["input"]),
+                node("b", ["input"], input_adds={"a": View()}),
+                node("c", ["input"]),
+                node("d", ["a", "c"], join="add"),
+            ],
+            "n: b: reads a before its sum is finished by c",
         ),
         (
             [node("a", ["input"], K=4), node("b", ["a"], C=2, views={"a": View(channels=[(0, 2)])})],

@@ -30,7 +30,7 @@ def figures(phase):
 
 
 @pytest.mark.parametrize("interconnect", ["mesh", "host"])
-@pytest.mark.parametrize("name", ["chain", "product", "beside", "pyramid", "many", "shared"])
+@pytest.mark.parametrize("name", ["chain", "product", "beside", "pyramid", "summed by readers", "many", "shared"])
 def test_homes_on_the_array_and_on_its_first_column_cost_what_single_phases_do(name, interconnect):
     """A table over homes of two regions has what each of them costs by itself, also of a second stack."""
     graph = build_graph(Network(name="n", layers=NETWORKS[name]))

@@ -10,13 +10,14 @@ from cpsat_pim.planner.search import solve_plan
 from cpsat_pim.planner.space import Space
 from cpsat_pim.report.plans import format_cost
 from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import View
 from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
 from tests.planner.made_up import NODE, MadeUpCosts, without_mapping
 
 
 def node(name, after, **fields):
     """A layer; keys that are no bounds are the network's."""
-    keys = ("join", "pad", "weights", "count", "weight_rows")
+    keys = ("join", "pad", "weights", "count", "weight_rows", "adds", "input_adds")
     own = {key: fields.pop(key) for key in keys if key in fields}
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
 
@@ -50,6 +51,21 @@ def test_each_run_of_a_block_reads_the_output_of_the_run_before():
         "last": ("b.1",),
     }
     assert all(one.count == 1 for one in found.layers)
+
+
+def test_what_a_block_adds_is_that_of_the_run_before():
+    """A block that adds what it reads to what it makes, and to what it reads in its second layer."""
+    found = written_out(
+        network(
+            node("first", ["input"]),
+            node("a", ["first"], count=2),
+            node("b", ["a"], count=2, input_adds={"first": View()}, adds={"first": View(), "a": View()}),
+        )
+    )
+    runs = {one.name: one for one in found.layers}
+    assert list(runs["b.0"].input_adds) == ["first"]
+    assert list(runs["b.1"].input_adds) == ["b.0"]
+    assert list(runs["b.1"].adds) == ["b.0", "a.1"]
 
 
 def test_output_of_a_block_is_what_others_read():

@@ -28,7 +28,8 @@ def smallest(graph, plan):
 
 
 @pytest.mark.parametrize(
-    "name", ["chain", "pooled", "residual", "product", "beside", "pyramid", "many", "again", "shared"]
+    "name",
+    ["chain", "pooled", "residual", "product", "beside", "pyramid", "summed by readers", "many", "again", "shared"],
 )
 def test_options_that_are_left_out_are_in_no_plan_that_fits(name):
     """At each capacity that some plan just takes, all partitions of plans that fit are kept; without any room, none."""

@@ -31,6 +31,7 @@ from tests.planner.test_limits import RefinedCosts
         ("concat", 2, False, False),
         ("beside", 2, False, False),
         ("pyramid", 2, False, False),
+        ("summed by readers", 2, False, False),
         ("many", 2, False, False),
         ("again", 2, False, False),
         ("shared", 2, False, False),

@@ -11,6 +11,7 @@ from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Pool, Resize, View
 from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
 from cpsat_pim.workload.network_text import format_network, parse_shape
+from cpsat_pim.workload.reorders import Reorder
 from tests.conftest import FileWriter
 
 HEAD = "version: 1\nlayers:\n"
@@ -189,8 +190,8 @@ def test_all_mistakes_of_a_file_are_told_at_once(write):
     assert str(caught.value).splitlines() == [
         "net.yaml:3:16: layers[a].P: must be a positive integer (got 0)",
         "net.yaml:3:19: layers[a].X: unknown key; there are name, R, S, P, Q, C, K, N, G, stride, dilation, count, "
-        "weights, join, pad, pool, input_pool, views, adds, shared_heads, weight_rows, channels, weight_channels, "
-        "bytes, ...",
+        "weights, join, pad, pool, input_pool, views, adds, input_adds, shared_heads, weight_rows, channels, "
+        "weight_channels, ...",
         "net.yaml:4:20: layers[b].after: no earlier layer is named 'c'",
         "net.yaml:5:28: layers[d].N: must be a positive integer (got many)",
     ]
@@ -302,6 +303,18 @@ def test_views_of_tensors_are_written_and_read(write):
         "a": View(resize=Resize(size=(4, 1), kind="linear")),
         "b": View(pool=Pool(window=2, stride=2, size=(4, 1))),
     }
+    assert read_network(write(format_network(network))).layers == network.layers
+
+
+def test_tensors_that_a_reader_adds_are_written_and_read(write):
+    """Some channels of one to its input, and one with rows as channels to its output."""
+    text = HEAD + (
+        "- {name: a, P: 2, K: 3, after: [input]}\n- {name: b, P: 2, C: 2, K: 2, after: [input], "
+        "input_adds: {a: {channels: [[1, 3]]}}, adds: {input: {reorder: {C: [[W, 2, 1]], W: [[C, 2, 1]]}}}}"
+    )
+    network = read_network(write(text))
+    assert network.layers[1].input_adds == {"a": View(channels=[(1, 3)])}
+    assert network.layers[1].adds == {"input": View(reorder=Reorder(C=[("W", 2, 1)], W=[("C", 2, 1)]))}
     assert read_network(write(format_network(network))).layers == network.layers
 
 

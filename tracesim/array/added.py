@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tracesim.array.areas import Area, area, elements
 from tracesim.array.flows import ADDED, Access, Flow, Phase
-from tracesim.array.inputs import Case, owned, pull_phase, view_scans
+from tracesim.array.inputs import Case, owned, pull_phase, scans_of_added
 from tracesim.array.needs import raw_areas, seen_area
 from tracesim.array.outputs import Piece, held_pieces
 from tracesim.array.readings import Reading
@@ -19,10 +19,8 @@ def pull_with_added(case: Case, number: int) -> Phase:
         for index, reading in enumerate(added):
             seen, raw = node_added(case, number, reading, piece)
             moved, scanned = _fetch(case, index, reading, piece.node, raw)
-            viewing, blended = view_scans(case, reading, piece.node, seen, raw)
-            flows, accesses = flows + moved, accesses + scanned + (viewing if reading.view else [])
-            accesses.append(viewing[-1]._replace(is_write=False))  # what was written, or has arrived, is read and added
-            additions += blended + elements(seen)
+            adding, added_up = scans_of_added(case, reading, piece.node, seen, raw)
+            flows, accesses, additions = flows + moved, accesses + scanned + adding, additions + added_up
     return phase._replace(rounds=(tuple(flows),), accesses=tuple(accesses), additions=additions)
 
 

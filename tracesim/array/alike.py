@@ -19,7 +19,7 @@ def content_of(case: Case, number: int) -> Any:
     operands = total.operands if total else ()
     return by_value(
         (
-            layer._replace(after=(), added=()),
+            layer._replace(after=(), added=(), input_added=()),
             step,
             [_read(case, reading) for reading in case.network.inputs[number]],
             _read(case, case.network.weights[number]),
@@ -39,7 +39,7 @@ def home_content(case: Case, tensor: int) -> Any:
 def _read(case: Case, reading: Reading | None) -> Any:
     if reading is None:
         return None
-    return reading.spans, reading.firsts, reading.view, _stack(case, reading.stack)
+    return reading.spans, reading.firsts, reading.view, reading.is_added, _stack(case, reading.stack)
 
 
 def _placed(case: Case, tensor: int) -> Any:

@@ -64,7 +64,7 @@ def weight_bytes(case: Case) -> Ints:
     """Return int64[nodes]: the chunks of all layers' weights, which stay for good."""
     held, known = _nothing(case), dict[Any, Ints]()
     for number, (layer, step) in enumerate(zip(case.plan.layers, case.plan.steps, strict=True)):
-        key = by_value((layer._replace(after=(), added=()), step))
+        key = by_value((layer._replace(after=(), added=(), input_added=()), step))
         if key not in known:
             known[key] = _weights_of(case, number)
         held += known[key]
@@ -102,7 +102,7 @@ def staging_bytes(case: Case, number: int, phases: list[Phase]) -> Ints:
         made = node_output(case, number, place)
         at_home = elements(meet(made, stays[place.node])) if place.node in stays and not is_split else 0
         held[place.node] += (elements(made) - at_home) * int(widths[3] if is_split else widths[2])
-    for added in (one for one in case.network.added[number] if one.view):
+    for added in (one for one in case.network.added[number] if isinstance(one.view, Pool | Resize)):
         for piece in held_pieces(case, number):
             held[piece.node] += elements(node_added(case, number, added, piece)[0]) * int(widths[2])
     for piece in held_pieces(case, number) if is_split else []:
@@ -112,8 +112,13 @@ def staging_bytes(case: Case, number: int, phases: list[Phase]) -> Ints:
 
 
 def _stored_views(case: Case, number: int) -> list[Reading]:
-    """Return what a layer reads that nodes write as they see it: what is pooled or resized."""
-    return [reading for reading in case.network.inputs[number] if isinstance(reading.view, Pool | Resize)]
+    """Return what a layer reads that nodes write as they see it: what is pooled or resized, or a sum."""
+    has_sum = bool(case.plan.layers[number].input_added)
+    return [
+        reading
+        for reading in case.network.inputs[number]
+        if isinstance(reading.view, Pool | Resize) or (has_sum and not reading.is_added)
+    ]
 
 
 def lives(case: Case) -> dict[int, Life]:

@@ -151,16 +151,10 @@ def _add_fetched(case: Case, homes: dict[int, Store], number: int, held: Store, 
         flows = [flow for flow in flows_of(pulling) if (flow.operand, flow.reading) == (ADDED, index)]
         store = _pull(case, homes[reading.stack], needed, flows)
         for node in needed:
-            values, present = _viewed(reading, store.values[node], store.present[node])
-            channels, wanted = slice(*_channels_of(reading)), held.present[node, :, own]
-            require(not (wanted & ~present[:, channels]).any(), "a node adds what it did not fetch")
-            held.values[node, :, own] += values[:, channels] * wanted
-
-
-def _channels_of(reading: Reading) -> tuple[int, int]:
-    """Return the channels in its stack of a tensor that is read whole."""
-    ((start, count),) = reading.spans
-    return start, start + count
+            values, present = _seen(reading, store.values[node], store.present[node])
+            wanted = held.present[node, :, own]
+            require(not (wanted & ~present).any(), "a node adds what it did not fetch")
+            held.values[node, :, own] += values * wanted
 
 
 def _pull(case: Case, home: Store, wanted: dict[int, tuple[Area, ...]], flows: list[Flow]) -> Store:
@@ -228,14 +222,27 @@ def _joined_inputs(case: Case, number: int, place: Place, inputs: list[Store]) -
     shape = (samples, blocks * int(layer.bounds[C]), height, width)
     values, present = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for reading, store in zip(readings, inputs, strict=True):
-        held = store.values[place.node], store.present[place.node]
-        if isinstance(reading.view, Reorder):
-            return _taken(reading, held[0]), _taken(reading, held[1])
-        own = _viewed(reading, *held)
-        for (start, count), first in zip(reading.spans, reading.firsts, strict=True):
-            for whole, part in zip((values, present), own, strict=True):
-                whole[:, first : first + count] = part[:, start : start + count]
+        seen, found = _seen(reading, store.values[place.node], store.present[place.node])
+        if reading.is_added:
+            values += seen
+            present &= found
+        elif isinstance(reading.view, Reorder):
+            values, present = seen, found
+        else:
+            at = np.concatenate(
+                [first + np.arange(n) for first, (_, n) in zip(reading.firsts, reading.spans, strict=True)]
+            )
+            values[:, at], present[:, at] = seen, found
     return values, present
+
+
+def _seen(reading: Reading, values: Ints, present: Ints) -> tuple[Ints, Ints]:
+    """Return the values and the presence of what a reader takes of a stack, in its order and as it sees them."""
+    if isinstance(reading.view, Reorder):
+        return _taken(reading, values), _taken(reading, present)
+    seen, found = _viewed(reading, values, present)
+    channels = reader_channels(reading)
+    return seen[:, channels], found[:, channels]
 
 
 def _viewed(reading: Reading, values: Ints, present: Ints) -> tuple[Ints, Ints]:

@@ -19,7 +19,7 @@ from tracesim.array.needs import (
 from tracesim.array.network import Network, derive_network
 from tracesim.array.parts import Place, places, rotated, sharing_sets, tour_of
 from tracesim.array.readings import Reading
-from tracesim.array.records import NEAREST, C, G, Ints, K, N, P, Plan, Pool, Q, Reorder, Resize, by_value, checked_plan
+from tracesim.array.records import NEAREST, C, G, Ints, K, N, P, Plan, Pool, Q, Resize, by_value, checked_plan
 from tracesim.array.scan import Layout, layout_of, scan_area, scan_bytes
 
 
@@ -219,28 +219,49 @@ def _pull_path(plan: Plan, owner: int, tour: list[int]) -> tuple[int, ...]:
 
 
 def _view_inputs(case: Case, number: int, nodes: Sequence[Place], reading: Reading) -> tuple[list[Access], int]:
-    """Return what pooling or resizing its own inputs costs each node: it reads the raw box and writes the one it sees.
-
-    Also the additions: each element of what is pooled, and three for each one that is blended of four.
+    """Return what each node reads and writes of its own inputs before it computes, and the additions: it makes what it
+    sees, and a sum if something is added to them.
     """
-    if reading.view is None or isinstance(reading.view, Reorder):
-        return [], 0
+    scans = scans_of_added if reading.is_added else scans_of_sum if case.plan.layers[number].input_added else view_scans
     accesses: list[Access] = []
     additions = 0
     for place in nodes:
-        scans, added = view_scans(case, reading, place.node, *node_inputs(case, number, place, reading))
-        accesses, additions = accesses + scans, additions + added
+        found, added = scans(case, reading, place.node, *node_inputs(case, number, place, reading))
+        accesses, additions = accesses + found, additions + added
     return accesses, additions
 
 
 def view_scans(case: Case, reading: Reading, node: int, seen: Area, raw: Sequence[Area]) -> tuple[list[Access], int]:
-    """Return what a node reads and writes to make what it sees of what it has, and the additions."""
-    layout, width, dram = case.layouts[reading.stack], case.network.widths[reading.stack], case.plan.dram
-    accesses = [
-        *(Access((node,), False, scan_area(one, one, layout, width, dram)) for one in raw),
-        Access((node,), True, scan_area(seen, seen, layout, width, dram)),
-    ]
+    """Return what a node reads and writes to make what it sees of what it has, and the additions: it reads the raw box
+    and writes the one it sees; nothing where it takes elements as they lie.
+
+    Each element of what is pooled is added, and three for each one that is blended of four.
+    """
+    if not isinstance(reading.view, Pool | Resize):
+        return [], 0
+    accesses = [*_scans(case, reading, node, raw), *_scans(case, reading, node, [seen], is_write=True)]
     if isinstance(reading.view, Pool):
         return accesses, sum(map(elements, raw))
-    is_blended = isinstance(reading.view, Resize) and reading.view.kind != NEAREST
-    return accesses, 3 * elements(seen) if is_blended else 0
+    return accesses, 3 * elements(seen) if reading.view.kind != NEAREST else 0
+
+
+def scans_of_added(
+    case: Case, reading: Reading, node: int, seen: Area, raw: Sequence[Area]
+) -> tuple[list[Access], int]:
+    """Return the same of what is added to something: what was made, or lies there, is read and added."""
+    accesses, additions = view_scans(case, reading, node, seen, raw)
+    held = [seen] if isinstance(reading.view, Pool | Resize) else raw
+    return [*accesses, *_scans(case, reading, node, held)], additions + elements(seen)
+
+
+def scans_of_sum(case: Case, reading: Reading, node: int, seen: Area, raw: Sequence[Area]) -> tuple[list[Access], int]:
+    """Return the same of inputs to which something is added: what is taken as it lies is read, and the sum written."""
+    if isinstance(reading.view, Pool | Resize):
+        return view_scans(case, reading, node, seen, raw)
+    return [*_scans(case, reading, node, raw), *_scans(case, reading, node, raw, is_write=True)], 0
+
+
+def _scans(case: Case, reading: Reading, node: int, areas: Sequence[Area], is_write: bool = False) -> list[Access]:
+    """Return a scan of each area, stored by itself."""
+    layout, width, dram = case.layouts[reading.stack], case.network.widths[reading.stack], case.plan.dram
+    return [Access((node,), is_write, scan_area(one, one, layout, width, dram)) for one in areas]

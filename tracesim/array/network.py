@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tracesim.array.readings import Member, Reading, Shape, reading_of, taken_of
-from tracesim.array.records import ADD, ALONE, CONCAT, C, G, K, Layer, N, P, Plan, Q, Reorder, View
+from tracesim.array.records import ADD, ALONE, CONCAT, Added, C, G, K, Layer, N, P, Plan, Q, Reorder, View
 from tracesim.array.reorders import check_digits
 
 
@@ -23,8 +23,8 @@ class Network(NamedTuple):
     """Tensors by number: `shapes` (N, C, H, W), `widths` in bytes, `members`. `stacks`: members by first member.
 
     `stack_shapes` by first member. `sums` by first operand. `spread`: by operand of a sum that has one element along
-    some axes where the sum has more, these axes. `inputs`: by layer, a reading for each view. `weights`: by layer; None
-    where it has weights of its own. `added`: by layer, what is added to its output.
+    some axes where the sum has more, these axes. `inputs`: by layer, a reading for each view, then for each tensor that
+    is added. `weights`: by layer; None where it has weights of its own. `added`: by layer, what is added to its output.
     """
 
     shapes: tuple[Shape, ...]
@@ -48,7 +48,7 @@ def derive_network(plan: Plan) -> Network:
     stack_shapes = {first: _stack_shape(stack, shapes, widths) for first, stack in stacks.items()}
     inputs = tuple(_read_inputs(plan, layer, members, shapes) for layer in range(len(plan.layers)))
     weights = tuple(_read_weights(plan, layer, members, shapes) for layer in range(len(plan.layers)))
-    added = tuple(_read_added(layer, members, shapes) for layer in plan.layers)
+    added = tuple(_read_added(layer.added, members, shapes) for layer in plan.layers)
     sums = _find_sums(plan)
     spread = _find_spread(sums, shapes)
     network = Network(shapes, widths, members, stacks, stack_shapes, sums, spread, inputs, weights, added)
@@ -136,11 +136,11 @@ def _listed(layer: Layer) -> tuple[int, ...]:
 def _read_inputs(
     plan: Plan, number: int, members: tuple[Member, ...], shapes: tuple[Shape, ...]
 ) -> tuple[Reading, ...]:
-    """Return a reading for each stack of what the layer lists; ValueError where one has no channels."""
+    """Return a reading for each stack of what the layer lists, then for what is added; ValueError without channels."""
     layer = plan.layers[number]
     listed, views = _listed(layer), views_of(layer)
     pieces = taken_of(listed, shapes, layer.channels)
-    return tuple(
+    own = tuple(
         reading_of(
             tuple(listed[at] for at in places),
             [piece for piece in pieces if piece.place in places],
@@ -149,6 +149,8 @@ def _read_inputs(
         )
         for places in _places_alike(layer, shapes)
     )
+    added = _read_added(layer.input_added, members, shapes)
+    return (*own, *(reading._replace(is_added=True) for reading in added))
 
 
 def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading | None:
@@ -162,10 +164,11 @@ def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: 
     return reading_of(tensors, taken_of(tensors, shapes, layer.weight_channels), members, layer.weight_view)
 
 
-def _read_added(layer: Layer, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> tuple[Reading, ...]:
+def _read_added(adds: tuple[Added, ...], members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> tuple[Reading, ...]:
+    """Return a reading for each tensor that a layer adds to its input or output."""
     return tuple(
         reading_of((added.tensor,), taken_of((added.tensor,), shapes, added.channels), members, added.view)
-        for added in layer.added
+        for added in adds
     )
 
 
@@ -273,15 +276,17 @@ def _is_behind(plan: Plan, tensors: tuple[int, ...], number: int) -> bool:
         layer = ahead.pop() - 1
         if layer >= number and layer not in seen:
             seen.add(layer)
-            ahead += (*plan.layers[layer].after, *(added.tensor for added in plan.layers[layer].added))
+            adds = (*plan.layers[layer].added, *plan.layers[layer].input_added)
+            ahead += (*plan.layers[layer].after, *(added.tensor for added in adds))
     return number in seen and plan.layers[number].join == ALONE
 
 
 def _check_inputs(plan: Plan, network: Network) -> None:
     for number, layer in enumerate(plan.layers):
         b, readings = layer.bounds.tolist(), network.inputs[number]
-        count = sum(channels for reading in readings for _, channels in reading.spans)
+        own = sum(channels for reading in readings if not reading.is_added for _, channels in reading.spans)
         for reading in readings:
+            count = sum(channels for _, channels in reading.spans) if reading.is_added else own
             have = _seen_samples_channels(network, reading, count)
             samples, blocks = blocks_of(layer)
             if have != (samples, blocks * b[C]):
@@ -298,8 +303,8 @@ def _check_inputs(plan: Plan, network: Network) -> None:
 def _check_added(plan: Plan, network: Network, number: int) -> None:
     for reading in network.added[number]:
         tensor = reading.tensors[0]
-        channels = sum(count for _, count in reading.spans)
-        have = (network.shapes[tensor][0], channels, *viewed_size(network, reading)[::-1])
+        taken = _seen_samples_channels(network, reading, sum(count for _, count in reading.spans))
+        have = (*taken, *viewed_size(network, reading)[::-1])
         if have != network.shapes[number + 1] or network.widths[tensor] != plan.layers[number].width_bytes[2]:
             raise ValueError(f"layer {number}: adds a tensor of {have} to its output of {network.shapes[number + 1]}")
 

@@ -21,7 +21,7 @@ class Reading(NamedTuple):
     """What a layer reads of one stack as one operand, or as a part of I: channels, in the reader's order.
 
     `tensors`: those it lists. `spans`: (first channel in the stack, channels); `firsts`: the first one in the reader's.
-    `view`: how they are pooled, resized or reordered.
+    `view`: how they are pooled, resized or reordered. `is_added`: to the channels of I that are read otherwise.
     """
 
     tensors: tuple[int, ...]
@@ -29,6 +29,7 @@ class Reading(NamedTuple):
     spans: tuple[tuple[int, int], ...]
     firsts: tuple[int, ...]
     view: View = None
+    is_added: bool = False
 
 
 class Piece(NamedTuple):

@@ -113,7 +113,7 @@ View = Pool | Resize | Reorder | None
 
 
 class Added(NamedTuple):
-    """A tensor that is added to a layer's output, as it is seen; `channels`: those that are taken, None: all."""
+    """A tensor that is added to a layer's input or output, as it is seen; `channels`: those taken, None: all."""
 
     tensor: int
     view: View = None
@@ -132,7 +132,7 @@ class Layer(NamedTuple):
     `weight_view`: how the tensor that is read as W is reordered.
     `has_heads`: N counts heads that share W, and they lie along channels, block g * N + n of inputs and outputs each.
     `has_sample_weights`: W differs between samples, as where it is read, or cached, by sample.
-    `added`: tensors that are added to its output, which is not pooled then.
+    `added`: tensors that are added to its output, which is not pooled then. `input_added`: to its input, as it sees it.
     """
 
     bounds: Ints
@@ -150,6 +150,7 @@ class Layer(NamedTuple):
     has_heads: bool = False
     has_sample_weights: bool = False
     added: tuple[Added, ...] = ()
+    input_added: tuple[Added, ...] = ()
     weight_view: Reorder | None = None
 
 

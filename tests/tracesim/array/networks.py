@@ -173,6 +173,43 @@ def pyramid(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     ]
 
 
+def summed(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """Layers add to what they read: some channels, a resized map, a pooled one, all channels of what is side by side;
+    others read all of these alone.
+    """
+    larger = Resize((4, 4), draw(st.sampled_from((NEAREST, LINEAR, CORNERS))))
+    smaller = Pool((3, 3), (2, 2), (1, 1), (2, 2))
+    first = draw(st.integers(0, 2))
+    order = draw(st.permutations((2, 3)))
+    return (1, 2, 4, 4), [
+        layer((0,), P=4, Q=4, C=2, K=4),
+        layer((1,), R=3, P=4, Q=4, C=2, K=2, pad=(1, 0), channels=((2, 4),)),
+        layer((2,), R=3, S=3, P=4, Q=4, C=2, K=2, pad=(1, 1), input_added=(Added(1, None, ((first, first + 2),)),)),
+        layer((1,), P=2, Q=2, C=4, K=2, conv=(2, 2, 1, 1)),
+        layer(tuple(order), P=4, Q=4, C=2, K=1, G=2, join=CONCAT, input_added=(Added(1),)),
+        layer((2,), S=2, P=4, Q=4, C=2, K=1, pad=(0, 1), input_added=(Added(4, larger), Added(3))),
+        layer((4,), P=2, Q=2, C=2, K=2, input_pool=smaller._replace(stride=(1, 1)), input_added=(Added(2, smaller),)),
+        layer((7, 4), P=2, Q=2, C=2, K=2, join=ADD, input_added=(Added(2, smaller),), added=(Added(4),)),
+    ]
+
+
+def reordered_sums(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """A tensor in any order is added to what a layer makes, and to what another one reads in any order."""
+    samples, width = draw(st.integers(1, 2)), draw(st.sampled_from((2, 3)))
+    shape = samples, 4, 2, width
+    view = reorder(draw, shape)
+    n, c, h, w = view.shape
+    more = {"N": n, "Q": h, "P": w}
+    again = reorder(draw, shape)
+    back = {"N": again.shape[0], "C": again.shape[1], "Q": again.shape[2], "P": again.shape[3]}
+    return shape, [
+        layer((0,), N=samples, P=width, Q=2, C=4, K=4),
+        layer((1,), **more, C=c, K=c, views=(view,), added=(Added(0, view),)),
+        layer((2,), **more, C=c, K=2, input_added=(Added(1, view),)),
+        layer((1,), **back, K=2, views=(again,), input_added=(Added(0, again),)),
+    ]
+
+
 def attention(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     """Queries, keys and values of two heads; scores and context read a tensor as W, or of a cache, by sample."""
     tokens, samples = draw(st.integers(2, 4)), draw(st.integers(1, 3))
@@ -300,6 +337,8 @@ NETWORKS = (
     many,
     seen_again,
     pyramid,
+    summed,
+    reordered_sums,
     attention,
     pixels,
     shared,

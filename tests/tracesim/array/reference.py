@@ -1,12 +1,13 @@
 """A network evaluated directly, without nodes: each layer by its definition, in numpy."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from math import ceil, floor
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tracesim.array.records import ADD, CONCAT, LINEAR, NEAREST, K, Layer, Plan, Pool, Reorder, Resize
+from tracesim.array.records import ADD, CONCAT, LINEAR, NEAREST, Added, K, Layer, Plan, Pool, Reorder, Resize
 
 
 def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
@@ -21,14 +22,17 @@ def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> 
         read = take(read, layer.channels)
         if layer.views and isinstance(layer.views[0], Reorder):
             read = reordered(read, layer.views[0])
+        read = add_windows(read, layer.input_pool) + added_up(layer.input_added, tensors, sums)
         weight = weights[number] if layer.weight_dim < 0 else as_weights(layer, weight_tensor(layer, parts[1]))
-        made = convolve(layer, add_windows(read, layer.input_pool), weight)
-        tensors[number + 1] = add_windows(made, layer.pool) + added_to(layer, tensors, sums)
+        made = convolve(layer, read, weight)
+        tensors[number + 1] = add_windows(made, layer.pool) + added_up(layer.added, tensors, sums)
     return {tensor: named(tensors, sums, tensor) for tensor in tensors}
 
 
-def looked_at(tensor: np.ndarray, view: Pool | Resize | None) -> np.ndarray:
-    """Return a tensor pooled or resized."""
+def looked_at(tensor: np.ndarray, view: Pool | Resize | Reorder | None) -> np.ndarray:
+    """Return a tensor pooled, resized or reordered."""
+    if isinstance(view, Reorder):
+        return reordered(tensor, view)
     return resized(tensor, view) if isinstance(view, Resize) else add_windows(tensor, view)
 
 
@@ -53,9 +57,11 @@ def reordered(tensor: np.ndarray, view: Reorder) -> np.ndarray:
     return np.roll(joined, view.roll_behind, axis=(3, 2))
 
 
-def added_to(layer: Layer, tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]]) -> np.ndarray | int:
-    """Return what is added to a layer's output."""
-    return sum(looked_at(take(named(tensors, sums, one.tensor), one.channels), one.view) for one in layer.added)
+def added_up(
+    adds: Iterable[Added], tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]]
+) -> np.ndarray | int:
+    """Return what is added to a layer's input or output."""
+    return sum(looked_at(take(named(tensors, sums, one.tensor), one.channels), one.view) for one in adds)
 
 
 def named(tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]], tensor: int) -> np.ndarray:

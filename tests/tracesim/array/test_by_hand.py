@@ -8,7 +8,7 @@ import pytest
 from tests.tracesim.array.networks import layer
 from tests.tracesim.array.plans import DRAM, array, home, step
 from tracesim.array import Figures, simulate_plan
-from tracesim.array.records import ADD, AXIS_C, AXIS_W, LISTED, C, K, P, Plan, Pool, Tours
+from tracesim.array.records import ADD, AXIS_C, AXIS_W, LISTED, Added, C, K, P, Plan, Pool, Tours
 
 ROW = (0, 0, 1, 2)
 SQUARE = (0, 0, 2, 2)
@@ -215,6 +215,18 @@ def test_operands_of_two_regions_are_added_at_the_end_of_the_segment() -> None:
     assert (join.columns, join.activations, join.additions, join.dram_cycles) == (6, 6, 4, 3 * 2 + 3 * 11)
     # In each region a node reads 2 bytes and one writes them, before and after 5 cycles: 13 + 5 + 13.
     assert (join.begin_cycle, join.end_cycle) == (31, 31 + 39)
+
+
+def test_reader_adds_what_others_read_alone() -> None:
+    """Each node reads its 2 pixels of both operands and writes the sum: 3 columns and rows; nothing moves."""
+    halves = home(ROW, w=[(AXIS_W, 2)])
+    layers = [layer(P=4), layer(P=4), layer((1,), P=4, input_added=(Added(2),))]
+    figures = simulate_plan(build((1, 1, 1, 4), layers, [step(ROW, w=[(P, 2)], replicas=2)] * 3, [halves] * 4))
+    pull = by_phase(figures, "pull", 2)
+    assert (pull.bytes, pull.columns, pull.activations, pull.additions) == (0, 6, 6, 4)
+    assert pull.dram_cycles == 3 * 2 + 3 * 11
+    # Weights of 3 layers; input alive at steps 0 and 1; outputs 1 and 2 to the end, output 3, and the sum, at step 2.
+    assert figures.use_bytes.tolist() == [[3 + 2 + 2] * 2, [3 + 2 + 2 + 2] * 2, [3 + 2 + 2 + 2 + 2] * 2]
 
 
 def test_layer_that_reads_a_sum_of_its_own_segment_is_refused() -> None:
