@@ -10,7 +10,7 @@ from attrs import evolve
 
 from cpsat_pim.importers.channel_maps import Map, distinct
 from cpsat_pim.importers.origin import Parts, Source
-from cpsat_pim.workload.joins import ADD, View
+from cpsat_pim.workload.joins import View
 from cpsat_pim.workload.network import NetworkNode
 
 #: By layer, what is added to its output wherever it is read; nothing where it is read as it is.
@@ -57,11 +57,16 @@ def sums_of(parts: Iterable[Source]) -> Iterable[Source]:
         yield from sums_of(source.adds)
 
 
-def with_added(layers: Sequence[NetworkNode], reads: Mapping[str, Iterable[Source]], added: Added) -> list[NetworkNode]:
+def with_added(
+    layers: Sequence[NetworkNode],
+    reads: Mapping[str, Sequence[Source]],
+    weights: Mapping[str, Sequence[Source]],
+    added: Added,
+) -> list[NetworkNode]:
     """Return the layers with what they add to their outputs, each behind what it adds.
 
-    A layer that somebody reads without it, too, adds nothing: its readers (`reads`: of what) then state
-    a sum of both.
+    A layer that somebody reads without it, too, adds nothing: its readers (`reads`: of what, as data; `weights`: in the
+    place of W) then add both.
     """
     names = {layer.name for layer in layers}
     added = {
@@ -70,7 +75,9 @@ def with_added(layers: Sequence[NetworkNode], reads: Mapping[str, Iterable[Sourc
     agreed = {name: one for name, found in added.items() if len(found) == 1 and (one := next(iter(found)))}
     stated = [
         evolve(
-            _summed(layer, [one for one in reads.get(layer.name, ()) if one.layer not in agreed]),
+            _summed(
+                layer, *([one for one in of.get(layer.name, ()) if one.layer not in agreed] for of in (reads, weights))
+            ),
             adds=_adds(agreed[layer.name]) if layer.name in agreed else None,
         )
         for layer in layers
@@ -82,12 +89,19 @@ def _adds(sources: Iterable[Source]) -> dict[str, View]:
     return {source.layer: View(resize=source.resize, channels=source.channels) for source in sources}
 
 
-def _summed(layer: NetworkNode, sources: Sequence[Source]) -> NetworkNode:
-    """Return a layer with the operands of the sums that it reads, where their layers do not add them."""
-    others = [other.layer for one in sources for other in one.adds if other.layer not in layer.after]
+def _summed(layer: NetworkNode, sources: Sequence[Source], weights: Sequence[Source]) -> NetworkNode:
+    """Return a layer with the operands of the sums that it reads, where their layers do not add them: it adds them to
+    its input. A sum that is only a part of that, or that it reads in another way, it comes after: no plan takes it.
+    """
+    others = [other for one in (*sources, *weights) for other in one.adds]
+    names = {other.layer for other in others}
     if not others:
         return layer
-    return evolve(layer, after=(*layer.after, *others), join=ADD if len(layer.after) == 1 else None)
+    is_whole = len(sources) == 1 and sources[0] == Source(sources[0].layer, adds=sources[0].adds)
+    is_summed = is_whole and not any(one.adds for one in weights) and len(names) == len(others)
+    if is_summed and layer.views is None is layer.channels:
+        return evolve(layer, input_adds=_adds(others))
+    return evolve(layer, after=(*layer.after, *sorted(names - {*layer.after})), join=None)
 
 
 def _in_order(layers: Sequence[NetworkNode]) -> list[NetworkNode]:

@@ -7,6 +7,7 @@ otherwise not precede the sum. A residual stream is thus represented by the bloc
 stay short in deep networks without losing an ordering.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,7 +61,8 @@ class Layers:
             raise ValueError("holds no convolution or matrix product")
         size = next(iter(self._inputs)) if len(self._inputs) == 1 else None
         layers = pool_outputs(kept_sums(self._layers), self._reads, self._added)
-        layers = with_added(layers, self._reads, self._added)
+        weights = {name: [*itertools.chain(*own)] for name, (_, own) in self._operands.items()}
+        layers = with_added(layers, self._reads, weights, self._added)
         return Network(name=name, layers=layers, input=size, has_widths=False)
 
     # Operators that are no products

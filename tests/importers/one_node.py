@@ -35,6 +35,6 @@ def check_orders(network, weights_of, module, inputs):
     if made.shape != expected.shape:
         made = np.moveaxis(made, 1, 3)
     np.testing.assert_array_equal(made.reshape(expected.shape), expected)
-    assert any(layer.adds for layer in network.layers) or any(
+    assert any(layer.adds or layer.input_adds for layer in network.layers) or any(
         view.reorder for layer in network.layers for view in (layer.views or {}).values()
     )

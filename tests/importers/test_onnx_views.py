@@ -189,9 +189,9 @@ def test_map_that_is_resized_and_added_is_added_by_the_other_layer(save):
     build_graph(network)
 
 
-def test_map_that_is_read_without_what_is_added_to_it_is_refused(save):
-    """A plan has no room for both: the line says which sum."""
+def test_map_that_is_read_without_what_is_added_to_it_is_added_by_the_other_reader(save):
+    """Who reads the sum adds the one of the level above to what it reads; the lateral layer adds nothing."""
     network = pyramid(save, node("Conv", "lateral w2", "alone"))
-    assert [layer.join for layer in network.layers if layer.name in ("fine", "alone")] == ["add", None]
-    with pytest.raises(ValueError, match=r"fine: after: must have one size .*; no operand of a sum may be resized"):
-        build_graph(network)
+    assert between(network)["fine"] == {"input_adds": {"top": View(resize=Resize(size=(6, 8)))}}
+    assert between(network)["lateral"] == between(network)["alone"] == {}
+    build_graph(network)

@@ -144,6 +144,23 @@ class Aggregated(nn.Module):
         return self.root(torch.cat([two, one], 1))
 
 
+class Hierarchical(nn.Module):
+    """Each third of the channels is added to what the one before becomes (Res2Net), which others read alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, 3 * CHANNELS, 1, bias=False)
+        self.once = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False)
+        self.again = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False)
+        self.last = nn.Conv2d(3 * CHANNELS, 3, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        left, middle, right = self.first(x).chunk(3, 1)
+        one = self.once(left)
+        return self.last(torch.cat([one, self.again(one + middle), right], 1))
+
+
 def _model(module: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor]]:
     """The module with small integers as weights, and an input of such."""
     torch.manual_seed(0)
@@ -181,3 +198,8 @@ def partial():
 def aggregated():
     """Sums side by side."""
     return _model(Aggregated())
+
+
+def hierarchical():
+    """Sums of what others read alone."""
+    return _model(Hierarchical())
