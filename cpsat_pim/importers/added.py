@@ -1,5 +1,5 @@
-"""Sums of a layer's output and what is resized, or some channels of another one: the layer adds that to its output, if
-all readers read the sum (feature pyramids, partial residuals; docs/array.md, section 2).
+"""Sums of a layer's output and what is resized, reordered, or some channels of another one: the layer adds that to its
+output, if all readers read the sum (feature pyramids, partial residuals; docs/array.md, section 2).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,7 +86,9 @@ def with_added(
 
 
 def _adds(sources: Iterable[Source]) -> dict[str, View]:
-    return {source.layer: View(resize=source.resize, channels=source.channels) for source in sources}
+    return {
+        source.layer: View(resize=source.resize, channels=source.channels, reorder=source.reorder) for source in sources
+    }
 
 
 def _summed(layer: NetworkNode, sources: Sequence[Source], weights: Sequence[Source]) -> NetworkNode:

@@ -2,13 +2,14 @@
 (docs/array.md, section 2: reordering, positions of products).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import evolve, field, frozen
 
 from cpsat_pim.base.validate import as_tuple
+from cpsat_pim.importers.added import sum_with_slice
 from cpsat_pim.importers.channel_maps import Map
 from cpsat_pim.importers.origin import Parts, Source
 from cpsat_pim.importers.products import Shape, transposed
@@ -18,6 +19,7 @@ from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import Range, View
 from cpsat_pim.workload.network import NetworkNode
 from cpsat_pim.workload.positions import Positions, counted_as
+from cpsat_pim.workload.reorders import Reorder
 
 #: By name how tensors are seen, and which of their channels are taken before.
 Stated = tuple[dict[str, View], tuple[Range, ...] | None]
@@ -53,6 +55,53 @@ class CountedLayers(SummedLayers):
         super().__init__()
         self._planned: dict[str, NetworkNode] = {}
         self._read: dict[str, tuple[Seen, Parts]] = {}
+
+    def combine(self, operands: Sequence[Parts], *maps: Sequence[Map | None]) -> Parts:
+        """Combine operands element by element: a layer may add some channels of another one's output to its own, or
+        that output in another order. `maps`: which channel, and which position, each element of the operands is.
+        """
+        total = sum_with_slice(operands, maps[0], [self.channels(parts) if parts else None for parts in operands])
+        total = total or self._sum_with_reordered(operands, *maps)
+        return self.merge(*operands) if total is None else self._adding(total)
+
+    def _sum_with_reordered(
+        self, operands: Sequence[Parts], channels: Sequence[Map | None], places: Sequence[Map | None]
+    ) -> Source | None:
+        """Return the sum of a layer's output and another one whose channels lie along other axes, which comes before;
+        None if that is not known, or none such.
+        """
+        known = [
+            (parts[0][0], Seen(one, other))
+            for parts, one, other in zip(operands, channels, places, strict=True)
+            if len(parts) == 1 == len(parts[0]) and one is not None and other is not None and one.shape == other.shape
+        ]
+        if len(known) != 2 or sum(map(bool, operands)) != 2 or known[0][1].channels.shape != known[1][1].channels.shape:
+            return None
+        (other, read), (own, made) = sorted(known, key=lambda one: self._depth[one[0].layer])
+        is_plain = own == Source(own.layer) and other == Source(other.layer, adds=other.adds)
+        if not is_plain or np.array_equal(read.channels, made.channels):
+            return None
+        stated = self._stated_along(own.layer, made, other.layer, read)
+        return None if stated is None else evolve(own, adds=(evolve(other, reorder=stated[0], channels=stated[1]),))
+
+    def _stated_along(
+        self, own: str, made: Seen, other: str, read: Seen
+    ) -> tuple[Reorder, tuple[Range, ...] | None] | None:
+        """Return how one layer sees the elements of another one in the places of those that it makes."""
+        nodes, planned = self._nodes, self._planned
+        if not {own, other} <= planned.keys() & nodes.keys():
+            return None
+        if any(planned[name].sample_weights != nodes[name].sample_weights for name in (own, other)):
+            return None
+        positions, count = self._made(planned[other])
+        (samples, height, width), channels = self._made(planned[own])
+        found = read.along(made, (samples, channels, height, width))
+        return None if found is None else reorder_of(found, positions, count)
+
+    def _made(self, planned: NetworkNode) -> tuple[Positions, int]:
+        """Return positions and channels of what a layer makes, as a plan counts them."""
+        layer = planned.workload
+        return (planned.samples, layer.Q, layer.P), planned.blocks * layer.K
 
     def _counted(self, name: str, parts: Parts, read: Seen | None) -> None:
         """Note a layer that reads some parts."""

@@ -253,7 +253,8 @@ class _Trace:
     def _pass_on(self, node: onnx.NodeProto, read: list[Parts]) -> Parts:
         """Return the parts of what an operator without a product makes of tensors, pooled or padded."""
         shapes = self.tensors.shapes
-        parts = self._builder.combine(read, [self.tensors.maps.get(name) for name in reads(node)])
+        maps = ([of.get(name) for name in reads(node)] for of in (self.tensors.maps, self.tensors.places))
+        parts = self._builder.combine(read, *maps)
         return pass_on(shapes.call(node), shapes.sizes(node.output[0]), parts, self._builder)
 
     def _product(self, kind: str, node: onnx.NodeProto, read: list[Parts]) -> Parts:

@@ -11,7 +11,7 @@ from cpsat_pim.importers.channel_maps import Map, gathered, kept_map, small
 from cpsat_pim.importers.onnx_call import Call
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
 from cpsat_pim.importers.onnx_tensors import Tensors
-from cpsat_pim.importers.orders import Channels, Places, Rules
+from cpsat_pim.importers.orders import Channels, Places, Rules, adding
 from cpsat_pim.importers.products import Shape
 
 #: Operators that mix channels, or positions, and give as many of each back.
@@ -66,6 +66,9 @@ class _Order:
     def _combined(self, out: Shape) -> Map | None:
         """Return the map of a function of single elements."""
         read = [name for name in self.node.input if self.tensors.origin(name)]
+        own_layer = adding(self.tensors.origin(self.node.output[0]), [self.tensors.origin(name) for name in read])
+        if own_layer is not None:
+            return kept_map(self.maps.get(read[own_layer]), out)
         whole = [name for name in read if self.tensors.shapes.sizes(name) == out]
         given = [(self.tensors.origin(name), self.maps.get(name)) for name in whole]
         return self.rules.combined([self.tensors.origin(name) for name in read], given, out)

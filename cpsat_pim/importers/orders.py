@@ -5,7 +5,7 @@ their results (`cpsat_pim.importers.channel_maps`).
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cpsat_pim.importers.channel_maps import (
     Map,
@@ -22,6 +22,16 @@ from cpsat_pim.importers.products import Shape
 
 #: A tensor that is read: its parts, and its map if it is followed.
 Read = tuple[Parts, Map | None]
+
+
+def adding(result: Parts, read: Sequence[Parts]) -> int | None:
+    """Return which operand is of the layer that adds the others to its output, so that the result lies as that does;
+    None if none is.
+    """
+    if len(result) != 1 or len(result[0]) != 1 or not result[0][0].adds:
+        return None
+    own = ((evolve(result[0][0], adds=()),),)
+    return read.index(own) if own in read else None
 
 
 class Channels:

@@ -6,6 +6,7 @@ from attrs import evolve, field, frozen
 
 from cpsat_pim.workload.joins import CORNERS, NEAREST, Pool, Range, Resize
 from cpsat_pim.workload.network import INPUT
+from cpsat_pim.workload.reorders import Reorder
 
 #: Columns and rows.
 Pair = tuple[int, int]
@@ -17,7 +18,7 @@ class Source:
     `pad` zeros (left, top).
 
     `rest`: what `pool` is behind the first pooling, where there were several. `adds`: what is added to the layer's
-    output before. `channels`: of what is added, those that are taken, if not all.
+    output before. `channels`: of what is added, those that are taken, if not all; `reorder`: how it is reordered.
     """
 
     layer: str
@@ -28,6 +29,7 @@ class Source:
     resize: Resize | None = None
     adds: tuple["Source", ...] = ()
     channels: tuple[Range, ...] | None = None
+    reorder: Reorder | None = None
 
     @first.default
     def _whole(self) -> Pool | None:

@@ -40,6 +40,18 @@ class Seen:
         """Whether channels are the same in all columns."""
         return _is_constant(self.channels, 3)
 
+    def along(self, made: "Seen", shape: tuple[int, int, int, int]) -> "Seen | None":
+        """Return the elements of a tensor where a layer makes those, [N, C, H, W], that lie in their places in another
+        one; None if these are not all that it makes, each once.
+        """
+        _, count, height, width = shape
+        inside = height * width
+        at = (made.places // inside * count + made.channels) * inside + made.places % inside
+        order = np.argsort(at, axis=None)
+        if at.size != math.prod(shape) or not np.array_equal(at.reshape(-1)[order], np.arange(at.size)):
+            return None
+        return Seen(*(one.reshape(-1)[order].reshape(shape) for one in (self.channels, self.places)))
+
     def moved(self, order: NDArray[np.int64], positions: Positions) -> "Seen":
         """Return the same with other positions, samples, rows and columns: the old one of each, in the new order."""
 

@@ -1,28 +1,17 @@
-"""Layers that add other tensors to their output: some channels of one, or the operands of a sum that is concatenated
-(docs/array.md, section 2: `adds`).
-"""
+"""Layers that add other operands of a sum that is concatenated to their output (docs/array.md, section 2: `adds`)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from attrs import evolve
 
-from cpsat_pim.importers.added import sum_with_slice
 from cpsat_pim.importers.between import stated_between
-from cpsat_pim.importers.channel_maps import Map
 from cpsat_pim.importers.layers import Layers
 from cpsat_pim.importers.origin import Part, Parts, Source
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 
 class SummedLayers(Layers):
-    """Lets layers add what is no operand of a plan's sum."""
-
-    def combine(self, operands: Sequence[Parts], maps: Sequence[Map | None]) -> Parts:
-        """Combine operands element by element, where it is known which channel each element is: some channels of a
-        layer's output may be added to the output of another one.
-        """
-        total = sum_with_slice(operands, maps, [self.channels(parts) if parts else None for parts in operands])
-        return self.merge(*operands) if total is None else self._adding(total)
+    """Lets layers at the ends of sums that are concatenated add the other operands."""
 
     def network(self, name: str) -> Network:
         """Return the network, in which the layer at the end of a sum that is concatenated adds the others.

@@ -71,7 +71,7 @@ class Trace(Products):
 
     def _pass_on(self, kind: str, node: Node, read: list[Parts]) -> Parts:
         """Return the parts of what an operator without a product makes of tensors, pooled or padded."""
-        parts = self._builder.combine(read, [*map(self._maps.get, node.all_input_nodes)])
+        parts = self._builder.combine(read, *(order.of_operands(node) for order in self._orders))
         first = next(iter(node.all_input_nodes), None)
         if first is None or not isinstance(first.meta.get("val"), torch.Tensor):
             return parts

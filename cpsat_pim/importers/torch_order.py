@@ -13,7 +13,7 @@ from attrs import frozen
 from torch.fx import Node
 
 from cpsat_pim.importers.channel_maps import Map, kept_map, small
-from cpsat_pim.importers.orders import Rules
+from cpsat_pim.importers.orders import Rules, adding
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Shape
 from cpsat_pim.importers.torch_kinds import ATTENTION, CONVOLUTIONS, OPERANDS
@@ -50,6 +50,10 @@ class Order:
             return [*map(small, found)] if isinstance(found, list) else small(found)
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):  # not followed
             return None
+
+    def of_operands(self, node: Node) -> list[Any]:
+        """Return the maps of what a node reads."""
+        return [self.maps.get(other) for other in node.all_input_nodes]
 
     def _of(self, node: Node) -> Any:
         if node.op != "call_function" or not self.parts[node]:
@@ -88,6 +92,8 @@ class Order:
         if torch.Tag.pointwise not in node.target.tags and kind not in (*_NORMALISING, "clone"):
             return self.rules.passed(own, out, kind == "constant_pad_nd" or "pool" in kind)
         read = [other for other in node.all_input_nodes if self.parts[other]]
+        if (own_layer := adding(self.parts[node], [self.parts[other] for other in read])) is not None:
+            return kept_map(self.maps.get(read[own_layer]), out)
         whole = [other for other in read if self._is_whole(other, out)] or [o for o in read if self.shape(o) == out]
         given = [(self.parts[other], self.maps.get(other)) for other in whole]
         return self.rules.combined([self.parts[other] for other in read], given, out)

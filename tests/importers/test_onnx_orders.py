@@ -34,11 +34,11 @@ def weights_of(file, network):
     return found
 
 
-@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical"])
+@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed"])
 @pytest.mark.filterwarnings("ignore")
 def test_exported_orders_compute_what_the_model_does(tmp_path, monkeypatch, name):
-    """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make:
-    the last output, in whatever order it lies.
+    """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
+    sums of what lies in two orders: the last output, in whatever order it lies.
     """
     torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
     monkeypatch.syspath_prepend(Path(__file__).parent)

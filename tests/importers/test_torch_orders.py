@@ -35,10 +35,10 @@ def weights_of(module, network):
     return found
 
 
-@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical"])
+@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed"])
 def test_imported_orders_compute_what_the_model_does(name):
-    """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make:
-    the last output, in whatever order it lies.
+    """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
+    sums of what lies in two orders: the last output, in whatever order it lies.
     """
     models = __import__(MODELS)
     module, inputs = getattr(models, name)()

@@ -161,6 +161,26 @@ class Hierarchical(nn.Module):
         return self.last(torch.cat([one, self.again(one + middle), right], 1))
 
 
+class Mixed(nn.Module):
+    """Pixels are mixed in each channel, then channels in each pixel, each added to what is read (MLP-Mixer)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.pixels = nn.Linear(SIDE * SIDE, SIDE * SIDE, bias=False)
+        self.channels = nn.Linear(CHANNELS, CHANNELS, bias=False)
+        self.again = nn.Linear(SIDE * SIDE, SIDE * SIDE, bias=False)
+        self.last = nn.Linear(CHANNELS, 3, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        x = self.first(x).flatten(2).transpose(1, 2)
+        x = x + self.pixels(x.transpose(1, 2)).transpose(1, 2)
+        x = x + self.channels(x)
+        x = x + self.again(x.transpose(1, 2)).transpose(1, 2)
+        return self.last(x)
+
+
 def _model(module: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor]]:
     """The module with small integers as weights, and an input of such."""
     torch.manual_seed(0)
@@ -198,6 +218,11 @@ def partial():
 def aggregated():
     """Sums side by side."""
     return _model(Aggregated())
+
+
+def mixed():
+    """Sums of what lies in two orders."""
+    return _model(Mixed())
 
 
 def hierarchical():
