@@ -30,6 +30,8 @@ _LEGEND_CHARACTERS = 92
 _LOGARITHMIC_FROM = 5
 #: Of a bar more than so many times as long as another one, the other one cannot be seen.
 INVISIBLE_FROM = 100
+#: So many characters of names fit beside each other under the columns of a heat map; else they are written askew.
+_NAMES_ABREAST = 70
 #: The shades of a heat map are logarithmic where a ratio is larger than this.
 _LOGARITHMIC_SHADES_FROM = 10
 #: The scale of a heat map of ratios reaches at least so far, so that equal figures look equal.
@@ -247,16 +249,23 @@ def _heat(axes: Any, chart: Chart) -> None:
     for y, row in enumerate(cells):
         for x, cell in enumerate(row):
             if cell == cell and len(row) <= 16:
-                shade = image.norm(cell)
                 text = f"{cell:.3g}" if cell < 1000 else f"{cell:,.0f}"
-                axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", color="white" if shade > 0.6 else "black")
-    _names(axes.xaxis, chart.categories, shift=0.5, rotation=30, ha="right")
+                axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", color=_legible(image.to_rgba(cell)))
+    fits = max(map(len, chart.categories)) * len(chart.categories) <= _NAMES_ABREAST
+    _names(axes.xaxis, chart.categories, shift=0.5, **({} if fits else {"rotation": 30, "ha": "right"}))
     _names(axes.yaxis, [series.name for series in chart.series], shift=0.5)
     axes.invert_yaxis()
     bar = axes.figure.colorbar(image, ax=axes, label=_literal(chart.axis), shrink=0.9)
     bar.formatter, bar.minorformatter = (lambda value, _: f"{value:,.4g}"), ""
     bar.solids.set_rasterized(False)
     bar.solids.set_edgecolor("face")  # else the page shows between the colours
+
+
+def _legible(shade: Sequence[float]) -> str:
+    """Return black or white, whichever stands out more from a colour (contrast by WCAG 2)."""
+    red, green, blue = (((part + 0.055) / 1.055) ** 2.4 if part > 0.04045 else part / 12.92 for part in shade[:3])
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
 
 
 def _front(axes: Any, chart: Chart) -> None:

@@ -167,6 +167,28 @@ def test_one_large_ratio_does_not_hide_the_others() -> None:
     assert [text.get_text() for text in axes.texts] == ["1", "1,183", "7"]
 
 
+def test_ratios_are_legible_on_every_shade() -> None:
+    """White stands out more where Y of sRGB is below 0.179: there 1.05 / (Y + 0.05) is more than (Y + 0.05) / 0.05."""
+    pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")
+    series = tuple(Series(str(n), COLOURS["accent"], (n / 10,)) for n in range(10, 101))
+    (axes, _) = _drawn(Chart(name="h", title="h", kind="heat", axis="ratio", categories=("n",), series=series)).axes
+    (mesh,) = axes.collections
+    for text in axes.texts:
+        red, green, blue, _ = mesh.to_rgba(float(text.get_text()))
+        light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2  # the curve of sRGB is nearly a power
+        if abs(light - 0.179) > 0.01:
+            assert text.get_color() == ("white" if light < 0.179 else "black")
+
+
+def test_few_names_lie_under_a_heat_map() -> None:
+    """One name of a network needs no turn; sixteen long ones do."""
+    pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")
+    for names, turn in ((("mobilenetv2",), 0), (tuple(f"network{i}" for i in range(16)), 30)):
+        series = (Series("a", COLOURS["accent"], (1.0,) * len(names)),)
+        (axes, _) = _drawn(Chart(name="h", title="h", kind="heat", axis="r", categories=names, series=series)).axes
+        assert {label.get_rotation() for label in axes.get_xticklabels()} == {turn}
+
+
 def test_names_with_control_characters_are_drawn_as_escapes(tmp_path: Path) -> None:
     """A name such as `a<ESC>[31m` is no mistake, and the font has no glyph for its escape character."""
     data = document()

@@ -315,6 +315,20 @@ def test_what_is_written_on_bars_can_be_read(visit: Any, scheme: str) -> None:
     assert min(ratios) >= 3
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_shares_can_be_read_on_every_shade(visit: Any, scheme: str) -> None:
+    """The page's two tones differ 16 : 1 or more, so one of them stands out 4 : 1 from any shade, but for rounding."""
+    page = visit(document(), color_scheme=scheme).page
+    texts = page.evaluate("cellTexts([[0, 0.25, 0.5, 0.64, 0.84, 1]])")
+    assert [text["text"] for text in texts] == ["0 %", "25 %", "50 %", "64 %", "84 %", "100 %"]
+    (low, high) = page.evaluate("['raised', 'accent'].map(colour)")
+    for text, share in zip(texts, (0, 0.25, 0.5, 0.64, 0.84, 1), strict=True):
+        cell = "#" + "".join(
+            f"{round((1 - share) * int(low[i : i + 2], 16) + share * int(high[i : i + 2], 16)):02x}" for i in (1, 3, 5)
+        )
+        assert page.evaluate(f"Math.exp(contrast('{cell}', '{text['font']['color']}'))") >= 3.8
+
+
 def test_result_without_layers_says_so(visit: Any) -> None:
     """Interrupted before the first: a note and an empty table."""
     data = document() | {"layers": []}

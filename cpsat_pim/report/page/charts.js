@@ -126,9 +126,19 @@ function fullness(layers) {
     customdata: rows.map(() => layers.map(layer => layer.index)),
     text: z.map((row, r) => row.map((value, i) => `<b>${escaped(layers[i].name)}</b><br>${rows[r][0]}: ${value === null ? "no mapping" : percent(value)}`)),
     hovertemplate: "%{text}<extra></extra>",
-    colorbar: { thickness: 10, tickformat: ".0%", outlinewidth: 0, tickvals: [0, 0.5, 1] },
-    ...(layers.length <= 14 ? { texttemplate: "%{z:.2~p}" } : {}),
-  }], layout: { height: layers.length <= 60 ? 250 : 190, xaxis: layerAxis(layers, false), yaxis: { autorange: "reversed", fixedrange: true, showgrid: false } } };
+    colorbar: { thickness: 10, outlinewidth: 0, tickvals: [0, 0.5, 1], ticktext: ["0 %", "50 %", "100 %"] },
+  }], layout: {
+    height: layers.length <= 60 ? 250 : 190, xaxis: layerAxis(layers, false), yaxis: { autorange: "reversed", fixedrange: true, showgrid: false },
+    annotations: layers.length <= 14 ? cellTexts(z) : [],
+  } };
+}
+
+// The values of cells between the colours "raised" and "accent", each in what stands out from its own.
+function cellTexts(z) {
+  const mixed = value => `#${[1, 3, 5].map(at => Math.round(["raised", "accent"].map(colour).map(hex => parseInt(hex.slice(at, at + 2), 16)).reduce((low, high) => low + value * (high - low))).toString(16).padStart(2, "0")).join("")}`;
+  return z.flatMap((row, y) => row.flatMap((value, x) => value === null ? [] : [{
+    x, y, text: `${Number((100 * value).toPrecision(2))} %`, showarrow: false, font: { color: legible(mixed(Math.min(value, 1))) },
+  }]));
 }
 
 const places = { PE: "PE buffer", GLOBAL_BUFFER: "global buffer", ROW_BUFFER: "row buffer", DRAM: "DRAM" };

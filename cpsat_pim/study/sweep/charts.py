@@ -16,6 +16,8 @@ _FIGURES = {
     "infeasible", "unknown", "latency_cycles", "energy_fj", "activations", "worst_gap", "macs", "clock_hz", "latency_s",
     "energy_j", "static_energy_j", "power_w", "tops", "tops_per_w", "runs_per_second",
 }  # fmt: skip
+#: Options that every row states: they are settings where they vary.
+_OPTIONS = ("alpha", "beta", "time_limit", "seed")
 #: The charts of one objective have at most so many machines or settings side by side.
 _MOST_SERIES = len(SERIES)
 
@@ -37,12 +39,25 @@ def clockless(rows: Sequence[Row]) -> list[str]:
     return list(without) if any(row["clock_hz"] for row in rows) else []
 
 
-def setting_text(row: Row) -> str:
-    """Name the machine and the other settings of a row, without objective and network (whose name tells parameters)."""
-    keys = [key for key in row if key not in _FIGURES and not key.startswith("network.") and row[key] is not None]
-    changed = [f"{key.removeprefix('arch.')} {_short(row[key])}" for key in keys]
+def setting_text(row: Row, options: Sequence[str] = ()) -> str:
+    """Name the machine and the other settings of a row, without objective and network (whose name tells parameters).
+
+    `options`: those that are settings (`varied_options`).
+    """
+    keys = [key for key in row if key not in _FIGURES and not key.startswith("network.")]
+    changed = [f"{key.removeprefix('arch.')} {_short(row[key])}" for key in (*keys, *options) if row[key] is not None]
     own = [text for text in changed if not _is_in_name(text, row["arch"])]
     return ", ".join([row["arch"], *own])
+
+
+def varied_options(rows: Sequence[Row]) -> list[str]:
+    """Return the options in which points of one plan and objective differ."""
+
+    def differs(option: str) -> bool:
+        values = {(row["plan"], row["objective"], row[option]) for row in rows}
+        return len(values) > len({(row["plan"], row["objective"]) for row in rows})
+
+    return [option for option in _OPTIONS if differs(option)]
 
 
 def _short(value: Any) -> str:
@@ -82,8 +97,9 @@ def _bars_and_heat(
     name: str, title: str, rows: Sequence[Row], of: Callable[[Row], Any], size: float, axis: str
 ) -> Iterator[Chart]:
     networks = tuple(dict.fromkeys(row["network"] for row in rows))
-    settings = list(dict.fromkeys(map(setting_text, rows)))
-    found = {(setting_text(row), row["network"]): row for row in rows}
+    options = varied_options(rows)
+    found = {(setting_text(row, options), row["network"]): row for row in rows}
+    settings = list(dict.fromkeys(text for text, _ in found))
     series = tuple(
         Series(text, COLOURS[SERIES[i % _MOST_SERIES]], tuple(_value(found.get((text, n)), of, size) for n in networks))
         for i, text in enumerate(settings)

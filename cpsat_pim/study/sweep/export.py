@@ -1,9 +1,10 @@
 """Export a store's results as CSV or Parquet, a row per layer or per network, or as results files (docs/json.md)."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cpsat_pim.base.extras import import_extra
@@ -89,12 +90,12 @@ def network_rows(store: Store) -> list[Row]:
         found = None if cycles is None else performance_of(arch, cycles, energy, macs)
         figures = found.to_dict() if found else dict.fromkeys(PERFORMANCE)
         rows.append(row | {"macs": macs, **machine_columns(arch), **figures})
-    return _widened(rows)
+    return _widened(rows, {"layers": "only_layers"})  # `layers` is how many there are
 
 
-def _widened(rows: list[Row]) -> list[Row]:
+def _widened(rows: list[Row], renamed: Mapping[str, str] = MappingProxyType({})) -> list[Row]:
     """Replace the dicts of settings and shape by one column per entry."""
-    settings = [json.loads(row["settings"]) for row in rows]
+    settings = [{renamed.get(key, key): own for key, own in json.loads(row["settings"]).items()} for row in rows]
     added = sorted({key for own in settings for key in own if rows and key not in rows[0]})
     return [_wide(row, {key: own.get(key) for key in added}) for row, own in zip(rows, settings, strict=True)]
 

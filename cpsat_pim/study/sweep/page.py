@@ -7,7 +7,7 @@ from typing import Any
 from cpsat_pim.report.figures import inline_svg
 from cpsat_pim.report.format import EMPTY, format_energy, format_gap, format_si, format_tops
 from cpsat_pim.report.plain_page import plain_page
-from cpsat_pim.study.sweep.charts import clockless, setting_text, sweep_charts
+from cpsat_pim.study.sweep.charts import clockless, setting_text, sweep_charts, varied_options
 
 Row = dict[str, Any]
 
@@ -17,12 +17,13 @@ thead th { padding: 6px 7px; }
 
 
 def _number(key: str, show: Callable[[Any], str]) -> Callable[[Row], str]:
-    return lambda row: EMPTY if row[key] is None else show(row[key])
+    return lambda row: EMPTY if row[key] is None else show(row[key]).replace(" u", " µ")
 
 
 _COLUMNS: tuple[tuple[str, str, Callable[[Row], str]], ...] = (
     ("network", "left", lambda row: str(row["network"])),
-    ("machine, settings", "left", setting_text),
+    ("layers", "", _number("layers", lambda n: f"{n:,}")),
+    ("machine, settings", "left", lambda row: str(row["setting"])),
     ("objective", "left", lambda row: str(row["objective"])),
     ("cycles", "", _number("latency_cycles", lambda n: f"{n:,}")),
     ("time", "", _number("latency_s", lambda s: format_si(s, "s"))),
@@ -59,6 +60,8 @@ def clock_note(rows: Sequence[Row]) -> str:
 
 
 def _table(rows: Sequence[Row]) -> str:
+    options = varied_options(rows)
+    rows = [row | {"setting": setting_text(row, options)} for row in rows]
     heads = "".join(f'<th class="{side}" scope="col">{html.escape(title)}</th>' for title, side, _ in _COLUMNS)
     lines = ["".join(f'<td class="{side}">{html.escape(show(row))}</td>' for _, side, show in _COLUMNS) for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)

@@ -92,6 +92,21 @@ def test_setting_names_what_the_machine_s_name_does_not() -> None:
     assert setting_text(row(**changed)) == "default (page_policy=closed), padding 0.25"
 
 
+def test_points_that_differ_in_an_option_alone_are_beside_each_other() -> None:
+    """Three time limits of one machine and network: three series, three rows of the table."""
+    rows = [row(point=i, time_limit=limit, latency_cycles=1000 - i) for i, limit in enumerate((5.0, 20.0, 60.0))]
+    bars, *_ = sweep_charts(rows)
+    assert [series.name for series in bars.series] == [f"default, time_limit {n}" for n in ("5.0", "20.0", "60.0")]
+    pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")
+    assert render_sweep(rows).count("time_limit 20.0</td>") == 1
+
+
+def test_weights_of_different_objectives_are_no_settings() -> None:
+    """Latency has alpha 1 and beta 0, energy the other way round, in every sweep."""
+    (bars, *_) = sweep_charts([row(), row(point=1, objective="latency", alpha=1, beta=0)])
+    assert [series.name for series in bars.series] == ["default"]
+
+
 def test_page_tells_what_has_no_mapping(tmp_path: Path) -> None:
     """Not found in time is no proof; names are text."""
     pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")

@@ -90,6 +90,8 @@ def test_networks_are_sums_only_if_they_are_whole(store: Store) -> None:
     assert [whole[key] for key in ("layers", "mapped", "proven")] == [4, 4, 4]
     assert [whole[key] for key in ("latency_cycles", "energy_fj", "activations")] == [1100, 77_000, 23]
     assert [partly[key] for key in ("layers", "mapped", "latency_cycles", "energy_fj")] == [5, 4, None, None]
+    assert (partly["only_layers"], whole["only_layers"]) == (None, "a,c")
+    assert setting_text(whole).endswith(", only_layers a,c")
 
 
 def test_csv_gives_back_every_cell(store: Store) -> None:
