@@ -13,6 +13,7 @@ from cpsat_pim.cli.output import (
     check_names,
     check_not_overwritten,
     check_outputs,
+    name_list,
     note,
     print_text,
     read_input,
@@ -293,14 +294,19 @@ def _check_stems(names: list[str], file: str) -> None:
 
 
 def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
-    """Return the mapped layers of the given file, or the one that `--layer` names."""
-    from cpsat_pim.report.jsonfile import read_mapped_layers
+    """Return the mapped layers of the given file, or the one that `--layer` names. Tell which have no mapping."""
+    from cpsat_pim.report.jsonfile import read_mapped_layers, unmapped_layers
 
     cases = read_input(lambda: read_mapped_layers(arguments.file))
     if not cases:
         raise InputError(f"{arguments.file}: contains no mapping")
+    unmapped = unmapped_layers(arguments.file)
     if arguments.layer is None:
+        if unmapped:
+            note(f"{arguments.file}: without a mapping: {name_list(unmapped)}")
         return cases
+    if arguments.layer in unmapped:
+        raise InputError(f"{arguments.file}: {arguments.layer} has no mapping")
     check_names([arguments.layer], [case.layer.name for case in cases], arguments.file)
     return [case for case in cases if case.layer.name == arguments.layer]
 

@@ -77,6 +77,8 @@ def write_file(path: str, write: Callable[[str], _T]) -> _T:
     """Call `write` with a path and return its result. An `OSError` becomes an `InputError`."""
     try:
         return read_input(lambda: write(path))
+    except FileExistsError as error:
+        raise InputError(f"{path}: is a file, must be a folder") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 

@@ -125,6 +125,12 @@ def _built(file: str, data: Entry, kind: Record) -> Entry:
     return result
 
 
+def unmapped_layers(path: str | Path) -> list[str]:
+    """Return the names of the layers without a mapping of a file that `read_mapped_layers` can read."""
+    layers = [] if str(path).endswith(SUFFIXES) else read_json(path).get("layers", [])
+    return [layer["name"] for layer in layers if layer.get("mapping") is None and "name" in layer]
+
+
 def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
     """Read the mapped layers of a file written by `--json`, of a mapping file, or of a reproducer.
 

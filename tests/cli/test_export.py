@@ -210,7 +210,9 @@ def test_layers_of_one_file_name_are_refused(tmp_path: Path, capsys: pytest.Capt
 
 def test_directory_that_is_a_file_is_one_line(pair: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The JSON file itself."""
-    assert "cannot be written: File exists" in error_of(capsys, "export", pair, "--format", "timeloop", "-o", pair)
+    assert "pair.json: is a file, must be a folder" in error_of(
+        capsys, "export", pair, "--format", "timeloop", "-o", pair
+    )
 
 
 def test_every_preset_can_be_exported_and_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,3 +264,15 @@ def test_a_mapping_without_a_form_does_not_stop_the_others(
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         f"b.{k}.yaml" for k in ("arch", "mapping", "problem")
     ]
+
+
+def test_layers_without_a_mapping_are_told(pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are in the file, so no other name is meant; the others are written."""
+    data = json.loads(Path(pair).read_text())
+    data["layers"].append(data["layers"][0] | {"name": "open", "mapping": None, "predicted": None})
+    file = tmp_path / "open.json"
+    file.write_text(json.dumps(data))
+    export = ["export", str(file), "--format", "loops", "-o", str(tmp_path / "out")]
+    assert main(export) == 0
+    assert f"{file}: without a mapping: open\n" in capsys.readouterr().err
+    assert error_of(capsys, *export, "--layer", "open") == f"cpsat_pim: error: {file}: open has no mapping\n"
