@@ -79,6 +79,15 @@ def test_mappings_that_workers_build_are_those_that_are_built_here():
         costs.close()
 
 
+def test_mapping_that_was_built_is_kept(tmp_path):
+    """A plan that was found with it is found again, though no time was left to solve its node programs."""
+    problem = NodeProblem(layer=ConvWorkload(P=4, C=4, K=6))
+    built, again = (NodeCosts(ARCH, LATENCY, store=tmp_path / "nodes.db") for _ in range(2))
+    built.construct([problem])
+    assert again.cost(problem) == built.cost(problem)
+    assert again.cost(problem).is_solved
+
+
 def test_nothing_is_solved_that_its_bound_shows_to_be_of_no_use():
     """Neither the problem nor that with free layouts, which has the same bound."""
     costs = NodeCosts(ARCH, LATENCY)

@@ -272,7 +272,8 @@ class NodeCosts:
     def construct(self, problems: Iterable[NodeProblem]) -> int:
         """Give problems without a mapping the best of a few that are built without a search; return to how many.
 
-        Several at a time with several jobs. A stop does not end this: without it there might be no plan.
+        Several at a time with several jobs. A stop does not end this: without it there might be no plan. They are kept, so
+        that it is found again.
         """
         known = {problem: cost for problem in problems if (cost := self.cost(problem)) is not None}
         tasks = {
@@ -284,7 +285,7 @@ class NodeCosts:
         if self.jobs > 1:
             self._workers.run_short([*tasks.values()], found.__setitem__)
         for problem, task in tasks.items():
-            self._known[problem] = found[problem] if problem in found else task.run()
+            self._keep(problem, found[problem] if problem in found else task.run())
         return sum(self._known[problem] != known[problem] for problem in tasks)
 
     # --- Mappings of alike problems ----------------------------------------------------------------------------------
