@@ -272,8 +272,7 @@ class NodeCosts:
     def construct(self, problems: Iterable[NodeProblem]) -> int:
         """Give problems without a mapping the best of a few that are built without a search; return to how many.
 
-        Several at a time with several jobs. A stop does not end this: without it there might be no plan. They are kept, so
-        that it is found again.
+        They are kept. Several at a time with several jobs. A stop does not end this: without it there might be no plan.
         """
         known = {problem: cost for problem in problems if (cost := self.cost(problem)) is not None}
         tasks = {
