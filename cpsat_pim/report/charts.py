@@ -1,7 +1,7 @@
-"""The charts of results for papers: where time and energy go, and two results layer by layer."""
+"""The charts of results for papers: where time and energy go, Pareto fronts, and two results layer by layer."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cpsat_pim.report.figures import COLOURS, INVISIBLE_FROM, SERIES, Chart, Series
@@ -108,7 +108,43 @@ def _of_one(view: View, views: Sequence[View], ending: str) -> list[Chart]:
             series=_parts(_ENERGIES, energies, e_size),
             end=most / e_size,
         ),
+        *_fronts(view, ending),
     ]
+
+
+def _fronts(view: View, ending: str) -> list[Chart]:
+    """Return the fronts in latency and energy, a series per layer; those in a third figure, too, have no picture."""
+    fronts = [front for front in view["pareto"] if (front["x"], front["y"]) == ("latency_cycles", "energy_fj")]
+    flat = [(front["name"], front["points"]) for front in fronts if "z" not in front and front["points"]]
+    if not flat:
+        return []
+    per_second = view["clock"] or 1
+    time, t_size = time_unit(max(one["x"] / per_second for _, points in flat for one in points), view["clock"])
+    energy, e_size = energy_unit(max(one["y"] for _, points in flat for one in points))
+    series = tuple(
+        Series(name, COLOURS[SERIES[i % len(SERIES)]], tuple(_placed(points, per_second * t_size, e_size)))
+        for i, (name, points) in enumerate(flat)
+    )
+    is_open = frozenset((name, i) for name, own in flat for i, one in enumerate(own) if one["status"] == "FEASIBLE")
+    told = " (open: not proven)" if is_open else ""
+    return [
+        Chart(
+            name=f"fronts{ending}",
+            title=f"Pareto fronts: {view['network']} on {view['arch']}{told}",
+            kind="front",
+            axis=f"energy, {energy}",
+            x_axis=f"latency, {time}",
+            categories=(),
+            series=series,
+            open_marks=is_open,
+        )
+    ]
+
+
+def _placed(points: Sequence[View], x_size: float, y_size: float) -> Iterator[float]:
+    """Yield x, y, x, y, ... in units of these sizes."""
+    for one in points:
+        yield from (one["x"] / x_size, one["y"] / y_size)
 
 
 def _paired(details: Sequence[View], counts: Sequence[int]) -> list[tuple[View, int]]:

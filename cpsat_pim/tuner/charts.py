@@ -89,6 +89,8 @@ def _proof(tuned: Tuned) -> Iterator[Chart]:
         return
     known = [(count, bound, cost) for count, bound, cost in exact.history if math.isfinite(cost)]
     points = [*known, (exact.evaluations, exact.bound, exact.cost)]
+    if points[0][0] == points[-1][0]:  # the first machine is the best one
+        return
     yield Chart(
         name="proof", title="analytic cost: bound of all machines, and best machine found", kind="steps", axis="cost",
         x_axis="boxes and machines evaluated", categories=(),

@@ -63,6 +63,24 @@ def test_latencies_are_not_compared_if_one_clock_is_unknown() -> None:
     assert "compared-latency" not in found
 
 
+def test_fronts_are_drawn_in_the_units_of_the_machine() -> None:
+    """2,000 and 4,000 cycles at 2 MHz are 1 and 2 ms; 5 nJ and 3 nJ; a front in a third figure is not drawn."""
+    data = document()
+    data["arch"]["clock"] = 2_000_000
+    axes = {"x": "latency_cycles", "y": "energy_fj"}
+    points = [{"x": 2000, "y": 5_000_000}, {"x": 4000, "y": 3_000_000, "status": "FEASIBLE"}]
+    solid = {"name": "s", **axes, "z": "row_activations", "points": [points[0] | {"z": 1}]}
+    data["pareto"] = [{"name": "f", **axes, "points": points}, solid]
+    front = charts(data)["fronts"]
+    assert (front.x_axis, front.axis) == ("latency, ms", "energy, nJ")
+    assert [(one.name, one.values) for one in front.series] == [("f", (1, 5, 2, 3))]
+    assert front.open_marks == {("f", 1)}
+    del data["arch"]["clock"]
+    assert charts(data)["fronts"].x_axis == "latency, cycles"
+    data["pareto"] = [solid]
+    assert "fronts" not in charts(data)
+
+
 def test_charts_of_two_results_have_the_same_axes() -> None:
     """The other machine has half the clock, so its bars are twice as long, and both axes reach as far as these."""
     one, other = document(), document()

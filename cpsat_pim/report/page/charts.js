@@ -122,23 +122,13 @@ function fullness(layers) {
   const z = rows.map(([, of]) => layers.map(layer => layer.view ? of(layer.view) : null));
   return { data: [{
     type: "heatmap", z, x: layers.map((_, i) => i), y: rows.map(([name]) => name), zmin: 0, zmax: 1, xgap: layers.length > 80 ? 0 : 2, ygap: 3,
-    colorscale: [[0, colour("raised")], [1, colour("accent")]],
+    colorscale: [[0, colour("raised")], [1, colour("full")]], // the ink stands out from all shades between them
     customdata: rows.map(() => layers.map(layer => layer.index)),
     text: z.map((row, r) => row.map((value, i) => `<b>${escaped(layers[i].name)}</b><br>${rows[r][0]}: ${value === null ? "no mapping" : percent(value)}`)),
     hovertemplate: "%{text}<extra></extra>",
-    colorbar: { thickness: 10, outlinewidth: 0, tickvals: [0, 0.5, 1], ticktext: ["0 %", "50 %", "100 %"] },
-  }], layout: {
-    height: layers.length <= 60 ? 250 : 190, xaxis: layerAxis(layers, false), yaxis: { autorange: "reversed", fixedrange: true, showgrid: false },
-    annotations: layers.length <= 14 ? cellTexts(z) : [],
-  } };
-}
-
-// The values of cells between the colours "raised" and "accent", each in what stands out from its own.
-function cellTexts(z) {
-  const mixed = value => `#${[1, 3, 5].map(at => Math.round(["raised", "accent"].map(colour).map(hex => parseInt(hex.slice(at, at + 2), 16)).reduce((low, high) => low + value * (high - low))).toString(16).padStart(2, "0")).join("")}`;
-  return z.flatMap((row, y) => row.flatMap((value, x) => value === null ? [] : [{
-    x, y, text: `${Number((100 * value).toPrecision(2))} %`, showarrow: false, font: { color: legible(mixed(Math.min(value, 1))) },
-  }]));
+    colorbar: { thickness: 10, tickformat: ".0%", outlinewidth: 0, tickvals: [0, 0.5, 1] },
+    ...(layers.length <= 14 ? { texttemplate: "%{z:.2~p}", textfont: { color: colour("ink") } } : {}),
+  }], layout: { height: layers.length <= 60 ? 250 : 190, xaxis: layerAxis(layers, false), yaxis: { autorange: "reversed", fixedrange: true, showgrid: false } } };
 }
 
 const places = { PE: "PE buffer", GLOBAL_BUFFER: "global buffer", ROW_BUFFER: "row buffer", DRAM: "DRAM" };
@@ -226,21 +216,24 @@ function progressLines(progress, unit, show) {
   } };
 }
 
-// Title, scale and text of what a front may have on its axes.
+// Title, scale and text of what a front may have on its axes; latencies are times where the machine has a clock.
+const scaledTo = (name, units) => peak => { const [size, unit] = unitOf(peak, units); return [`${name}, ${unit}`, 1 / size, plainNumbers]; };
+const inTime = clock => [peak => { const [title, scale, axis] = scaledTo("latency", TIME_UNITS)(peak / clock); return [title, scale / clock, axis]; }, value => `${duration(value / clock)} (${compact(value)} cycles)`];
 const FIGURES = {
   latency_cycles: [() => ["latency, cycles", 1, numbers], value => `${compact(value)} cycles`],
-  energy_fj: [peak => { const [size, unit] = unitOf(peak, ENERGY_UNITS); return [`energy, ${unit}`, 1 / size, plainNumbers]; }, energy],
+  energy_fj: [scaledTo("energy", ENERGY_UNITS), energy],
   row_activations: [() => ["row activations", 1, numbers], value => `${compact(value)} activations`],
 };
 // Title, scale, kind of axis and text of the figure on a front's axis.
-function figureOn(axis, fronts) {
-  const [scale, text] = FIGURES[fronts[0][axis]] ?? [() => [escaped(fronts[0][axis] ?? ""), 1, numbers], exact];
+function figureOn(axis, fronts, clock) {
+  const name = fronts[0][axis];
+  const [scale, text] = name === "latency_cycles" && clock ? inTime(clock) : FIGURES[name] ?? [() => [escaped(name ?? ""), 1, numbers], exact];
   return [...scale(Math.max(...fronts.flatMap(front => front.points.map(point => point[axis] ?? 0)))), text];
 }
 // A front of two figures is a staircase; of three, alone in its chart, the third one is the colour.
-function paretoFronts(fronts) {
+function paretoFronts(fronts, clock) {
   const shades = ["accent", "W", "O", "buffer", "bus", "macs"];
-  const [[xTitle, xScale, xAxis, xText], [yTitle, yScale, yAxis, yText], [zTitle, zScale, , zText]] = ["x", "y", "z"].map(axis => figureOn(axis, fronts));
+  const [[xTitle, xScale, xAxis, xText], [yTitle, yScale, yAxis, yText], [zTitle, zScale, , zText]] = ["x", "y", "z"].map(axis => figureOn(axis, fronts, clock));
   const all = (axis, scale) => fronts.flatMap(front => front.points.map(point => point[axis] * scale));
   const isColoured = Boolean(fronts[0].z);
   return { data: fronts.map((front, i) => {

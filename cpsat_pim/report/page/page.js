@@ -177,7 +177,7 @@ function overview(result) {
 function paretoSection(result) {
   const axes = front => `${front.x} ${front.y}${front.z ? ` ${front.z} of ${front.name}` : ""}`;
   const text = front => `${front.z ? `${front.name}: no point has less of all three` : "no point has less of both"}; open circles are not proven`;
-  return [...new Set(result.pareto.map(axes))].map(same => result.pareto.filter(front => axes(front) === same)).map(fronts => make("section", { class: "pareto" }, heading("Pareto fronts", text(fronts[0])), chart(() => paretoFronts(fronts))));
+  return [...new Set(result.pareto.map(axes))].map(same => result.pareto.filter(front => axes(front) === same)).map(fronts => make("section", { class: "pareto" }, heading("Pareto fronts", text(fronts[0])), chart(() => paretoFronts(fronts, result.clock))));
 }
 
 const isProven = layer => layer.status === "OPTIMAL" && layer.otherStatus === "OPTIMAL";
