@@ -2,29 +2,38 @@
 output, if all readers read the sum (feature pyramids, partial residuals; docs/array.md, section 2).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, frozen
 
 from cpsat_pim.importers.channel_maps import Map, distinct
-from cpsat_pim.importers.origin import Parts, Source
-from cpsat_pim.workload.joins import View
-from cpsat_pim.workload.network import NetworkNode
+from cpsat_pim.importers.origin import Part, Parts, Source
+from cpsat_pim.workload.joins import ADD, View
+from cpsat_pim.workload.network import INPUT, NetworkNode
 
 #: By layer, what is added to its output wherever it is read; nothing where it is read as it is.
 Added = Mapping[str, set[tuple[Source, ...]]]
 
 
-def sum_with_resized(operands: Sequence[Parts]) -> Source | None:
-    """Return the sum of a layer's output and a tensor that is resized; None if operands are none such."""
-    sources = [parts[0][0] for parts in operands if len(parts) == len(parts[0]) == 1]
-    if len(operands) != 2 or len(sources) != 2:
+def sum_with_resized(operands: Sequence[Parts], end: Callable[[Part], Source]) -> Source | None:
+    """Return the sum of a layer's output, or of several of one size, of which the layer at the `end` adds the others,
+    and a tensor that is resized; None if operands are none such.
+    """
+    parts = [one[0] for one in operands if len(one) == 1]
+    resized = [part for part in parts if len(part) == 1 and part[0].resize is not None and part[0].pad == (0, 0)]
+    plain = [part for part in parts if all(map(_is_whole, part))]
+    if len(operands) != 2 or len(resized) != 1 or len(plain) != 1:
         return None
-    resized = [source for source in sources if source.resize is not None and source.pad == (0, 0)]
-    plain = [source for source in sources if source == Source(source.layer)]
-    return evolve(plain[0], adds=(resized[0],)) if len(resized) == len(plain) == 1 else None
+    own = end(plain[0])
+    others = (source for source in plain[0] if source != own)
+    return None if own.layer == INPUT else evolve(own, adds=(*own.adds, *others, *resized[0]))
+
+
+def _is_whole(source: Source) -> bool:
+    """Return whether it is a layer's output as it is, with or without what is added to it."""
+    return source == Source(source.layer, adds=source.adds)
 
 
 def sum_with_slice(
@@ -69,41 +78,68 @@ def with_added(
     place of W) then add both.
     """
     names = {layer.name for layer in layers}
-    added = {
-        name: {one for one in found if all(source.layer in names for source in one)} for name, found in added.items()
-    }
-    agreed = {name: one for name, found in added.items() if len(found) == 1 and (one := next(iter(found)))}
+    agreed = agreed_on(
+        {name: {one for one in found if all(source.layer in names for source in one)} for name, found in added.items()}
+    )
+    sums = _Sums(agreed, {layer.after[0]: layer.after for layer in layers if layer.join == ADD})
+    by_output = {name: found for name, one in agreed.items() if (found := sums.terms(name, one)) is not None}
     stated = [
         evolve(
-            _summed(
-                layer, *([one for one in of.get(layer.name, ()) if one.layer not in agreed] for of in (reads, weights))
+            sums.read_by(
+                layer,
+                *([one for one in of.get(layer.name, ()) if one.layer not in by_output] for of in (reads, weights)),
             ),
-            adds=_adds(agreed[layer.name]) if layer.name in agreed else None,
+            adds=_views(by_output[layer.name]) if layer.name in by_output else None,
         )
         for layer in layers
     ]
     return _in_order(stated)
 
 
-def _adds(sources: Iterable[Source]) -> dict[str, View]:
-    return {
-        source.layer: View(resize=source.resize, channels=source.channels, reorder=source.reorder) for source in sources
-    }
+def agreed_on(added: Added) -> dict[str, tuple[Source, ...]]:
+    """Return by layer what is added to its output wherever that is read, if anything is."""
+    return {name: one for name, found in added.items() if len(found) == 1 and (one := next(iter(found)))}
 
 
-def _summed(layer: NetworkNode, sources: Sequence[Source], weights: Sequence[Source]) -> NetworkNode:
-    """Return a layer with the operands of the sums that it reads, where their layers do not add them: it adds them to
-    its input. A sum that is only a part of that, or that it reads in another way, it comes after: no plan takes it.
-    """
-    others = [other for one in (*sources, *weights) for other in one.adds]
-    names = {other.layer for other in others}
-    if not others:
-        return layer
-    is_whole = len(sources) == 1 and sources[0] == Source(sources[0].layer, adds=sources[0].adds)
-    is_summed = is_whole and not any(one.adds for one in weights) and len(names) == len(others)
-    if is_summed and layer.views is None is layer.channels:
-        return evolve(layer, input_adds=_adds(others))
-    return evolve(layer, after=(*layer.after, *sorted(names - {*layer.after})), join=None)
+@frozen
+class _Sums:
+    """What layers add to their outputs (`agreed`, by name), and the sums that others read, by their first operand."""
+
+    agreed: Mapping[str, tuple[Source, ...]]
+    read: Mapping[str, tuple[str, ...]]
+
+    def terms(self, name: str, adds: Iterable[Source]) -> list[Source] | None:
+        """Return what is added to a tensor, which may be the name of a sum of some of it; what is itself a sum that no
+        layer makes, in its terms. None if it is added resized, or a term several times.
+        """
+        found: list[Source] = []
+        for one in adds:
+            if not (_is_whole(one) and one.layer in self.read.get(name, ())):
+                found.append(evolve(one, adds=()))
+                inner = self.terms(one.layer, one.adds) if one.layer not in self.agreed else []
+                if inner is None or (inner and not _is_whole(one)):
+                    return None
+                found += inner
+        return found if len({one.layer for one in found}) == len(found) else None
+
+    def read_by(self, layer: NetworkNode, sources: Sequence[Source], weights: Sequence[Source]) -> NetworkNode:
+        """Return a layer with the operands of the sums that it reads, where their layers do not add them: it adds them
+        to its input. A sum that is only a part of that, or that it reads in another way, it comes after: no plan takes
+        it.
+        """
+        names = {other.layer for one in (*sources, *weights) for other in one.adds}
+        if not names:
+            return layer
+        is_summed = len(sources) == 1 and _is_whole(sources[0]) and not any(one.adds for one in weights)
+        if is_summed and layer.views is None is layer.channels:
+            terms = self.terms(sources[0].layer, sources[0].adds)
+            if terms is not None:
+                return evolve(layer, after=(sources[0].layer, *layer.after[1:]), input_adds=_views(terms))
+        return evolve(layer, after=(*layer.after, *sorted(names - {*layer.after})), join=None)
+
+
+def _views(sources: Iterable[Source]) -> dict[str, View]:
+    return {one.layer: View(resize=one.resize, channels=one.channels, reorder=one.reorder) for one in sources}
 
 
 def _in_order(layers: Sequence[NetworkNode]) -> list[NetworkNode]:

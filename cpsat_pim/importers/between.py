@@ -46,22 +46,29 @@ def _usual_pad(shape: ConvWorkload, size: Pair) -> Pair:
     return left, top
 
 
-def kept_sums(layers: Sequence[NetworkNode]) -> list[NetworkNode]:
-    """Leave out the `join` of sums whose first operand another layer reads alone behind them: no plan takes them then,
-    as it would keep the sum in the place of that operand.
+#: What a layer's data are, as far as layers cannot tell otherwise.
+Reads = tuple[Source, ...]
+
+
+def kept_sums(layers: Sequence[NetworkNode], reads: Mapping[str, Reads]) -> list[NetworkNode]:
+    """Leave out the `join` of sums whose first operand another layer reads alone behind them, or with something else:
+    no plan takes them then, as it would keep the sum in the place of that operand. `reads`: of what, by layer.
     """
     order = {layer.name: at for at, layer in enumerate(layers)}
-    alone = {layer.after[0]: order[layer.name] for layer in layers if layer.join is None}  # by the last one
+    alone: dict[str, list[NetworkNode]] = {}
+    for layer in layers:
+        if layer.join is None:
+            alone.setdefault(layer.after[0], []).append(layer)
+
+    def adds_others(reader: NetworkNode, operands: Sequence[str]) -> bool:
+        return any({*operands} <= {source.layer, *(one.layer for one in source.adds)} for source in reads[reader.name])
 
     def is_lost(layer: NetworkNode) -> bool:
         finished = max(order.get(name, -1) for name in layer.after)
-        return layer.join == ADD and alone.get(layer.after[0], -1) > finished
+        readers = (one for one in alone.get(layer.after[0], ()) if order[one.name] > finished)
+        return layer.join == ADD and any(not adds_others(reader, layer.after) for reader in readers)
 
     return [evolve(layer, join=None) if is_lost(layer) else layer for layer in layers]
-
-
-#: What a layer's data are, as far as layers cannot tell otherwise.
-Reads = tuple[Source, ...]
 
 
 def pool_outputs(layers: Sequence[NetworkNode], reads: Mapping[str, Reads], added: Added) -> list[NetworkNode]:

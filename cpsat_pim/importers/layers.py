@@ -45,6 +45,7 @@ class Layers:
         self._reads: dict[str, Reads] = {}
         self._operands: dict[str, tuple[Parts, Parts]] = {}
         self._added: dict[str, set[tuple[Source, ...]]] = {}
+        self._totals: dict[str, Source] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -60,7 +61,7 @@ class Layers:
         if self.is_empty:
             raise ValueError("holds no convolution or matrix product")
         size = next(iter(self._inputs)) if len(self._inputs) == 1 else None
-        layers = pool_outputs(kept_sums(self._layers), self._reads, self._added)
+        layers = pool_outputs(kept_sums(self._layers, self._reads), self._reads, self._added)
         weights = {name: [*itertools.chain(*own)] for name, (_, own) in self._operands.items()}
         layers = with_added(layers, self._reads, weights, self._added)
         return Network(name=name, layers=layers, input=size, has_widths=False)
@@ -74,7 +75,7 @@ class Layers:
         different = [*dict.fromkeys(parts for parts in operands if parts)]
         if len(different) <= 1:
             return different[0] if different else ()
-        if (total := sum_with_resized(different)) is not None and self._is_large(total.adds[0]):
+        if (total := sum_with_resized(different, self._end)) is not None and self._is_large(total.adds[-1]):
             return self._adding(total)
         ends = [self._end(part) for parts in different for part in parts]
         before = frozenset().union(*(self._before[end.layer] for end in ends))
@@ -88,10 +89,11 @@ class Layers:
         return math.prod(size) > 1
 
     def _adding(self, total: Source) -> Parts:
-        """Note that a layer adds something to its output, which comes before it from now on."""
-        self._note_added([total])
+        """Note that a layer adds something to its output, which comes before it from now on unless it is made of it."""
+        self._totals[total.layer] = total
         for source in sums_of([total]):
-            for one in source.adds:
+            is_made_of_it = any(source.layer in self._before[one.layer] for one in source.adds)
+            for one in () if is_made_of_it else source.adds:
                 self._before[source.layer] |= {one.layer} | self._before[one.layer]
                 self._depth[source.layer] = max(self._depth[source.layer], self._depth[one.layer] + 1)
         return ((total,),)

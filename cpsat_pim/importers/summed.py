@@ -1,9 +1,10 @@
 """Layers that add other operands of a sum that is concatenated to their output (docs/array.md, section 2: `adds`)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from attrs import evolve
 
+from cpsat_pim.importers.added import agreed_on
 from cpsat_pim.importers.between import stated_between
 from cpsat_pim.importers.layers import Layers
 from cpsat_pim.importers.origin import Part, Parts, Source
@@ -19,8 +20,9 @@ class SummedLayers(Layers):
         Raises:
             ValueError: no operator was a layer.
         """
+        self._note_added(total for name, total in self._totals.items() if name not in self._added)  # what nobody reads
         operands = [self._operands[layer.name] for layer in self._layers]
-        adding = _added_by_ends(operands, self._end, self._elements)
+        adding = _added_by_ends(operands, self._end, self._elements, agreed_on(self._added))
         if adding:
             self._layers[:] = [self._reading_ends(layer, adding) for layer in self._layers]
             self._added |= {end: {others} for end, others in adding.items()}
@@ -45,23 +47,33 @@ class SummedLayers(Layers):
 
 
 def _added_by_ends(
-    operands: Iterable[tuple[Parts, Parts]], end: Callable[[Part], Source], elements: Callable[[Source], int | None]
+    operands: Iterable[tuple[Parts, Parts]],
+    end: Callable[[Part], Source],
+    elements: Callable[[Source], int | None],
+    agreed: Collection[str],
 ) -> dict[str, Part]:
-    """Return what the layers at the ends of sums that are concatenated may add, as all readers read the same sum of
-    layers' outputs of one size.
+    """Return what the layers at the ends of sums may add, as all readers read the same sum of layers' outputs of one
+    size: sums that are concatenated, or with an operand that is itself a sum which no layer makes.
 
     Args:
         operands: what each layer reads as its data and as its weights.
         end: the end of a part.
         elements: how many a source has.
+        agreed: layers that add to their outputs what is added to them wherever they are read.
     """
     read = list(operands)
     parts = {part for both in read for own in both for part in own}
-    side_by_side = {end(part).layer for data, _ in read if len(data) > 1 for part in data if len(part) > 1}
+    sums = {
+        end(part).layer
+        for data, _ in read
+        for part in data
+        if len(part) > 1 and (len(data) > 1 or any(one.adds and one.layer not in agreed for one in part))
+    }
     found: dict[str, Part] = {}
-    for name in side_by_side:
+    for name in sums:
         first, *others = (part for part in parts if end(part).layer == name)
-        is_plain = all(source == Source(source.layer) and source.layer != INPUT for source in first)
+        is_plain = all(one == Source(one.layer, adds=one.adds) and one.layer != INPUT for one in first)
+        is_plain = is_plain and not end(first).adds
         if is_plain and len({elements(source) for source in first}) == 1 and all({*o} == {*first} for o in others):
             found[name] = tuple(source for source in first if source.layer != name)
     return found

@@ -34,7 +34,9 @@ def weights_of(file, network):
     return found
 
 
-@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed"])
+@pytest.mark.parametrize(
+    "name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused"]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_exported_orders_compute_what_the_model_does(tmp_path, monkeypatch, name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,

@@ -35,7 +35,9 @@ def weights_of(module, network):
     return found
 
 
-@pytest.mark.parametrize("name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed"])
+@pytest.mark.parametrize(
+    "name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused"]
+)
 def test_imported_orders_compute_what_the_model_does(name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
     sums of what lies in two orders: the last output, in whatever order it lies.

@@ -181,6 +181,35 @@ class Mixed(nn.Module):
         return self.last(x)
 
 
+class Fused(nn.Module):
+    """Two residual branches of two sizes, each added to the other one as that is read, and residual blocks behind
+    (HRNet). The larger branch is read alone, too.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.large = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.small = nn.Conv2d(2, CHANNELS, 1, 2, bias=False)
+        self.once = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False)
+        self.again = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False)
+        self.up = nn.Conv2d(CHANNELS, CHANNELS, 1, bias=False)
+        self.down = nn.Conv2d(CHANNELS, CHANNELS, 1, 2, bias=False)
+        self.behind = nn.ModuleList(nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False) for _ in range(3))
+        self.over = nn.Conv2d(CHANNELS, CHANNELS, 1, bias=False)
+        self.last = nn.Conv2d(CHANNELS, 3, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        large, small = self.large(x), self.small(x)
+        large, small = large + self.once(large), small + self.again(small)
+        up = nn.functional.interpolate(self.up(small), scale_factor=2, mode="nearest")
+        large, small = large + up, self.down(large) + small
+        for block in self.behind[:2]:
+            large = large + block(large)
+        small = small + self.behind[2](small)
+        return self.last(large + nn.functional.interpolate(self.over(small), scale_factor=2, mode="nearest"))
+
+
 def _model(module: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor]]:
     """The module with small integers as weights, and an input of such."""
     torch.manual_seed(0)
@@ -223,6 +252,11 @@ def aggregated():
 def mixed():
     """Sums of what lies in two orders."""
     return _model(Mixed())
+
+
+def fused():
+    """Sums with what is resized, of what others read alone."""
+    return _model(Fused())
 
 
 def hierarchical():
