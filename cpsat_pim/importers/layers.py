@@ -44,6 +44,7 @@ class Layers:
         self._inputs: set[InputSize] = set()
         self._reads: dict[str, Reads] = {}
         self._operands: dict[str, tuple[Parts, Parts]] = {}
+        self._sums: set[frozenset[str]] = set()
         self._added: dict[str, set[tuple[Source, ...]]] = {}
         self._totals: dict[str, Source] = {}
 
@@ -70,7 +71,7 @@ class Layers:
 
     def merge(self, *operands: Parts) -> Parts:
         """Combine operands element by element: a single non-constant operand keeps its parts, several become
-        one part.
+        one part. A sum that a layer reads stands there, in the place of its end, for what comes before.
         """
         different = [*dict.fromkeys(parts for parts in operands if parts)]
         if len(different) <= 1:
@@ -79,8 +80,9 @@ class Layers:
             return self._adding(total)
         ends = [self._end(part) for parts in different for part in parts]
         before = frozenset().union(*(self._before[end.layer] for end in ends))
-        summed = (source for parts in different for part in parts for source in part)
-        return (_unique(source for source in summed if source in ends or source.layer not in before),)
+        summed = ((source, _layers_of(part)) for parts in different for part in parts for source in part)
+        kept = (one for one, of in summed if one in ends or one.layer not in before or of not in self._sums)
+        return (_unique(kept),)
 
     def _is_large(self, source: Source) -> bool:
         """Return whether what is resized has more than one position; one is spread over a sum."""
@@ -239,6 +241,7 @@ class Layers:
         )
         self._layers.append(node)
         self._operands[name] = data, weight
+        self._sums |= {_layers_of(part) for part in (*data, *weight)}
         self._reads[name] = _unique(evolve(source, pad=(0, 0)) for part in data for source in part)
         self._note_added(source for parts in (data, weight) for part in parts for source in part)
         self._before[name] = frozenset(after).union(*(self._before[other] for other in after))
@@ -336,6 +339,11 @@ def _spelled(name: str) -> str:
 def _listed(sources: Iterable[Source]) -> tuple[str, ...]:
     """Return the layers of sources, once for each way in which they are pooled or resized."""
     return tuple(name for name, _, _ in _unique((source.layer, source.pool, source.resize) for source in sources))
+
+
+def _layers_of(part: Part) -> frozenset[str]:
+    """Return the layers of which a sum is made."""
+    return frozenset(source.layer for source in part)
 
 
 def _unique(items: Iterable[_T]) -> tuple[_T, ...]:

@@ -35,7 +35,7 @@ def weights_of(file, network):
 
 
 @pytest.mark.parametrize(
-    "name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused"]
+    "name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused", "nested"]
 )
 @pytest.mark.filterwarnings("ignore")
 def test_exported_orders_compute_what_the_model_does(tmp_path, monkeypatch, name):

@@ -36,7 +36,7 @@ def weights_of(module, network):
 
 
 @pytest.mark.parametrize(
-    "name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused"]
+    "name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused", "nested"]
 )
 def test_imported_orders_compute_what_the_model_does(name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,

@@ -210,6 +210,28 @@ class Fused(nn.Module):
         return self.last(large + nn.functional.interpolate(self.over(small), scale_factor=2, mode="nearest"))
 
 
+class Nested(nn.Module):
+    """Sums that are only operands of others: of branches side by side, in a row, and of what is resized."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.once = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False)
+        self.side = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.again = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False)
+        self.beside = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.small = nn.Conv2d(2, CHANNELS, 1, 2, bias=False)
+        self.last = nn.Conv2d(CHANNELS, 3, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        first = self.first(x)
+        inner = self.once(first) + first
+        middle = self.side(x) + inner
+        outer = (self.again(middle) + middle) + self.beside(x)
+        return self.last(outer + nn.functional.interpolate(self.small(x), scale_factor=2, mode="nearest"))
+
+
 def _model(module: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor]]:
     """The module with small integers as weights, and an input of such."""
     torch.manual_seed(0)
@@ -257,6 +279,11 @@ def mixed():
 def fused():
     """Sums with what is resized, of what others read alone."""
     return _model(Fused())
+
+
+def nested():
+    """Sums of sums that nobody reads alone."""
+    return _model(Nested())
 
 
 def hierarchical():
