@@ -120,7 +120,7 @@ def _simulate(
     for line in lines:
         note(line)
     ratio = simulated.latency_cycles / max(1, cost.latency_cycles)
-    note(f"simulated latency {simulated.latency_cycles} cycles, {ratio:.4f} of the estimate")
+    note(f"simulated latency {simulated.latency_cycles:,} cycles, {ratio:.4f} of the estimate")
     note(f"prediction and simulation disagree in {len(lines)} figures" if lines else "every other figure is equal")
     return {"simulated": simulated_document(graph, plan.array, simulated)}, DISAGREEMENT if lines else OK
 

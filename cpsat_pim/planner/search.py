@@ -199,8 +199,8 @@ class _Search:
             if price == FREE_BYTES:
                 self._keep_best()
         self.report(
-            f"round {self.rounds}: bound {self.bound}, best {self.found.value if self.found.plan else '-'}, {refined} "
-            f"bounds refined, {solved} problems solved, {time.monotonic() - self.started:.1f} s"
+            f"round {self.rounds}: bound {self.bound:,}, best {f'{self.found.value:,}' if self.found.plan else '-'}, "
+            f"{refined} bounds refined, {solved} problems solved, {time.monotonic() - self.started:.1f} s"
         )
         return refined + solved > 0
 
@@ -243,7 +243,7 @@ class _Search:
             self.report("the best plan has too many layouts: homes and options that are left become one model")
             self._set_labels(FREE_BYTES)
             return
-        self.report(f"the best plan takes more than the {array.capacity_bytes} bytes of a node: bytes get a price")
+        self.report(f"the best plan takes more than the {array.capacity_bytes:,} bytes of a node: bytes get a price")
         while True:
             fitting = Fitting(
                 self.instance.minimize,

@@ -42,8 +42,8 @@ def _time_lines(found: Explanation, cost: PlanCost) -> Iterator[str]:
     else:
         link = found.link
         yield (
-            f"busiest link: node {link.source} to node {link.target}, {link.flits} flits in the {link.phase} of"
-            f" {link.layer}, which takes {link.phase_cycles} cycles"
+            f"busiest link: node {link.source} to node {link.target}, {link.flits:,} flits in the {link.phase} of"
+            f" {link.layer}, which takes {link.phase_cycles:,} cycles"
         )
 
 
@@ -51,8 +51,8 @@ def _tour_lines(found: Explanation) -> Iterator[str]:
     """What other tours could save."""
     if found.tours.cycles:
         yield (
-            f"exchanges along tours: {found.tours.cycles} cycles, of which other tours could save at most"
-            f" {found.tours.most_saved}"
+            f"exchanges along tours: {found.tours.cycles:,} cycles, of which other tours could save at most"
+            f" {found.tours.most_saved:,}"
         )
 
 
@@ -63,24 +63,24 @@ def _movement_lines(movements: tuple[Movement, ...]) -> Iterator[str]:
         return
     forced = sum(one.least_cycles for one in movements)
     yield (
-        f"{len(movements)} tensors move, {sum(one.cycles for one in movements)} cycles; with the same partitions at"
-        f" least {forced} whatever their homes (one tensor at a time):"
+        f"{len(movements)} tensors move, {sum(one.cycles for one in movements):,} cycles; with the same partitions at"
+        f" least {forced:,} whatever their homes (one tensor at a time):"
     )
     for one in movements[:_NAMED]:
-        parts = f"{one.push_cycles} to its home, {one.pull_cycles} from there"
-        yield f"  {one.tensor}: {one.cycles} cycles ({parts}); {_force(one)}"
+        parts = f"{one.push_cycles:,} to its home, {one.pull_cycles:,} from there"
+        yield f"  {one.tensor}: {one.cycles:,} cycles ({parts}); {_force(one)}"
 
 
 def _force(one: Movement) -> str:
     if one.least_cycles == 0:
         return "another home would avoid them"
-    return f"forced by the partitions around it: no home takes less than {one.least_cycles}"
+    return f"forced by the partitions around it: no home takes less than {one.least_cycles:,}"
 
 
 def _capacity_lines(capacity: Capacity) -> Iterator[str]:
     """Whether capacity binds, and at what price."""
     full = 100 * capacity.peak_bytes / capacity.capacity_bytes
-    yield f"fullest node: {capacity.peak_bytes} bytes of {capacity.capacity_bytes} ({full:.1f} %)"
+    yield f"fullest node: {capacity.peak_bytes:,} bytes of {capacity.capacity_bytes:,} ({full:.1f} %)"
     if not capacity.gain_layer:
         yield "capacity does not bind: every node holds all weights that it uses, so a MiB more saves nothing"
     else:

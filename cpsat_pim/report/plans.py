@@ -80,10 +80,10 @@ def format_baseline(found: BaselinePlan, graph: Graph) -> str:
     counts = found.statistics
     cut = counts["choices_cut"]
     head = [
-        f"{Status.FEASIBLE}: {found.objective.kind} {found.objective.reported(found.value)} by the {found.name} "
+        f"{Status.FEASIBLE}: {found.objective.kind} {found.objective.reported(found.value):,} by the {found.name} "
         f"baseline, without a bound, {found.seconds:.1f} s",
         f"space: {found.space}",
-        f"{counts['node_solves']} node problems solved; {cut} choices among partitions that were not all solved",
+        f"{counts['node_solves']:,} node problems solved; {cut:,} choices among partitions that were not all solved",
         "",
     ]
     return "\n".join([*head, *_body(graph, found.plan, found.cost)])
@@ -92,18 +92,21 @@ def format_baseline(found: BaselinePlan, graph: Graph) -> str:
 def _head(solved: SolvedPlan) -> list[str]:
     gap = "-" if solved.gap is None else f"{100 * solved.gap:.3g} %"
     counts = solved.statistics
-    value = "-" if solved.value is None else _reported(solved, solved.value)
+    value, bound = (_grouped(_reported(solved, one)) for one in (solved.value, solved.bound))
     return [
-        f"{solved.status}: {solved.objective.kind} {value}, lower bound "
-        f"{_reported(solved, solved.bound)} (gap {gap}), {solved.seconds:.1f} s",
+        f"{solved.status}: {solved.objective.kind} {value}, lower bound {bound} (gap {gap}), {solved.seconds:.1f} s",
         *_second_objective(solved),
         *([f"a plan to start from, not of the space: {solved.outside}"] if solved.outside else []),
         f"space: {solved.space}",
-        f"{counts['node_solves']} node problems solved, {counts['node_reused']} taken from the store, of "
-        f"{counts['node_problems']}; {counts['partitions_computed']} of {counts['partitions']} partitions computed; "
-        f"{counts['rounds']} rounds",
+        f"{counts['node_solves']:,} node problems solved, {counts['node_reused']:,} taken from the store, of "
+        f"{counts['node_problems']:,}; {counts['partitions_computed']:,} of {counts['partitions']:,} partitions "
+        f"computed; {counts['rounds']:,} rounds",
         "",
     ]
+
+
+def _grouped(value: int | float | None) -> str:
+    return "-" if value is None else f"{value:,}"
 
 
 def _second_objective(solved: SolvedPlan) -> list[str]:
@@ -125,7 +128,7 @@ def format_front(front: Sequence[SolvedPlan]) -> str:
         energy = f"{solved.cost.energy_fj / FJ_PER_NJ / 1e6:.3f}"
         kind = f"{float(solved.objective.alpha):g} cycles + {float(solved.objective.beta):g} nJ"
         rows.append(
-            (str(solved.cost.latency_cycles), energy, kind, solved.status.value, f"{100 * (solved.gap or 0):.3g} %")
+            (f"{solved.cost.latency_cycles:,}", energy, kind, solved.status.value, f"{100 * (solved.gap or 0):.3g} %")
         )
     return "\n".join(_aligned(rows))
 
@@ -170,13 +173,13 @@ def _row(graph: Graph, plan: Plan, cost: PlanCost, steps: list[StepCost]) -> tup
         f"{plan.homes[task.reads.stack].layout} > {plan.homes[task.writes].layout}",
         str(step.segment),
         str(partition.replicas),
-        str(step.node_cycles),
-        str(cycles["weights"] + cycles["pull"]),
-        str(cycles["reduce"]),
-        str(cycles["push"]),
-        str(step.cycles),
+        _grouped(step.node_cycles),
+        _grouped(cycles["weights"] + cycles["pull"]),
+        _grouped(cycles["reduce"]),
+        _grouped(cycles["push"]),
+        _grouped(step.cycles),
         share,
-        str(links),
+        _grouped(links),
         _kib(columns * plan.array.node.column_bytes),
     )
 
@@ -186,7 +189,7 @@ def _region(region: Region) -> str:
 
 
 def _kib(size: int) -> str:
-    return f"{size / 1024:.1f} KiB"
+    return f"{size / 1024:,.1f} KiB"
 
 
 def _digits(digits: Digits) -> str:
@@ -239,12 +242,13 @@ def _totals(graph: Graph, plan: Plan, cost: PlanCost) -> list[str]:
     energies = ", ".join(f"{part} {format_energy(totals[f'{part}_energy_fj'])}" for part in parts)
     full = 100 * cost.peak_bytes / array.capacity_bytes
     return [
-        f"latency {cost.latency_cycles} cycles: node programs {node_cycles}, network "
-        f"{by_network}, DRAM of exchanges {by_dram} (network times are estimates)",
-        f"{cost.latency_cycles / max(1, ideal):.2f} times the ideal, {ideal} cycles: all multiplications over all PEs",
+        f"latency {cost.latency_cycles:,} cycles: node programs {node_cycles:,}, network "
+        f"{by_network:,}, DRAM of exchanges {by_dram:,} (network times are estimates)",
+        f"{cost.latency_cycles / max(1, ideal):.2f} times the ideal, {ideal:,} cycles: all multiplications over all "
+        "PEs",
         f"energy {format_energy(cost.energy_fj)}: {energies}",
         *_performance_text(graph, plan, cost),
-        f"fullest node {cost.peak_bytes} bytes of {array.capacity_bytes} ({full:.1f} %)",
+        f"fullest node {cost.peak_bytes:,} bytes of {array.capacity_bytes:,} ({full:.1f} %)",
     ]
 
 

@@ -122,7 +122,8 @@ def shape_network(text: str) -> Network:
 def _parse_bound(key: str, value: str) -> int:
     number = _positive_integer(value)
     if number is None:
-        raise ValueError(f"shape: {key} must be a positive integer (got {value!r})")
+        rule = "have 19 digits at most" if re.fullmatch(r"[1-9][0-9]+", value) else "be a positive integer"
+        raise ValueError(f"shape: {key} must {rule} (got {value!r})")
     return number
 
 

@@ -43,7 +43,7 @@ def test_one_node_is_what_run_says(chain, tmp_path, capsys, objective, figure):
     assert plan["predicted"]["message_bytes"] == plan["predicted"]["dram_columns"] == 0
     assert main(["plan", chain, "--arch", "default", "--replay", str(planned), "--simulate"]) == 0
     printed = capsys.readouterr()
-    assert f"latency {plan['predicted']['latency_cycles']} cycles" in printed.out
+    assert f"latency {plan['predicted']['latency_cycles']:,} cycles" in printed.out
     assert "every other figure is equal" in printed.err
 
 
@@ -64,7 +64,7 @@ def test_padded_parts_are_written_replayed_and_simulated(tmp_path, capsys):
     capsys.readouterr()
     assert main([*words, "--replay", str(planned), "--simulate"]) == 0
     printed = capsys.readouterr()
-    assert f"latency {plan['predicted']['latency_cycles']} cycles" in printed.out
+    assert f"latency {plan['predicted']['latency_cycles']:,} cycles" in printed.out
     assert "every other figure is equal" in printed.err
 
 

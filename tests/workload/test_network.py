@@ -266,6 +266,7 @@ def test_shape_is_read_from_text():
         ("R=-1", "shape: R must be a positive integer (got '-1')"),
         ("R=1.5", "shape: R must be a positive integer (got '1.5')"),
         ("R=1e3", "shape: R must be a positive integer (got '1e3')"),
+        ("R=" + 20 * "9", f"shape: R must have 19 digits at most (got '{20 * '9'}')"),
         ("R=1,R=1", "shape: R is given twice"),
         ("X=1", "shape: unknown key 'X'; there are R, S, P, Q, C, K, N, G, stride, dilation"),
         ("strid=1", "shape: unknown key 'strid'; did you mean 'stride'?"),
