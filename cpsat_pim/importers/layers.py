@@ -46,7 +46,6 @@ class Layers:
         self._operands: dict[str, tuple[Parts, Parts]] = {}
         self._sums: set[frozenset[str]] = set()
         self._added: dict[str, set[tuple[Source, ...]]] = {}
-        self._totals: dict[str, Source] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -92,7 +91,6 @@ class Layers:
 
     def _adding(self, total: Source) -> Parts:
         """Note that a layer adds something to its output, which comes before it from now on unless it is made of it."""
-        self._totals[total.layer] = total
         for source in sums_of([total]):
             is_made_of_it = any(source.layer in self._before[one.layer] for one in source.adds)
             for one in () if is_made_of_it else source.adds:

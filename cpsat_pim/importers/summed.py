@@ -20,7 +20,6 @@ class SummedLayers(Layers):
         Raises:
             ValueError: no operator was a layer.
         """
-        self._note_added(total for name, total in self._totals.items() if name not in self._added)  # what nobody reads
         operands = [self._operands[layer.name] for layer in self._layers]
         adding = _added_by_ends(operands, self._end, self._elements, agreed_on(self._added))
         if adding:
