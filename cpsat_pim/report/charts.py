@@ -1,13 +1,16 @@
 """The charts of results for papers: where time and energy go, Pareto fronts, and two results layer by layer."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from cpsat_pim.report.figures import COLOURS, INVISIBLE_FROM, SERIES, Chart, Series
 from cpsat_pim.report.view import build_view
 
 View = dict[str, Any]
+#: Takes the largest figure of an axis; returns the axis's unit and its size.
+Unit = Callable[[float], tuple[str, float]]
 
 #: Parts of the latency and of the energy: key in the view, name, colour.
 _TIMES = (
@@ -119,32 +122,38 @@ def _fronts(view: View, ending: str) -> list[Chart]:
     if not flat:
         return []
     per_second = view["clock"] or 1
-    time, t_size = time_unit(max(one["x"] / per_second for _, points in flat for one in points), view["clock"])
-    energy, e_size = energy_unit(max(one["y"] for _, points in flat for one in points))
-    series = tuple(
-        Series(name, COLOURS[SERIES[i % len(SERIES)]], tuple(_placed(points, per_second * t_size, e_size)))
-        for i, (name, points) in enumerate(flat)
+    series = {
+        name: [(one["x"] / per_second, one["y"], one["status"] != "FEASIBLE") for one in points]
+        for name, points in flat
+    }
+    title = f"Pareto fronts: {view['network']} on {view['arch']}"
+    return [front_chart(f"fronts{ending}", title, series, partial(time_unit, clock=view["clock"]), energy_unit)]
+
+
+def front_chart(
+    name: str, title: str, series: Mapping[str, Sequence[tuple[float, float, bool]]], time: Unit, energy: Unit
+) -> Chart:
+    """Return latency against energy: of each series points, and whether they are proven. `time`, `energy`: the unit of
+    an axis and its size, by the largest figure.
+    """
+    points = [one for own in series.values() for one in own]
+    (t_unit, t_size), (e_unit, e_size) = time(max(one[0] for one in points)), energy(max(one[1] for one in points))
+    is_open = frozenset(
+        (one, i) for one, own in series.items() for i, (*_, is_proven) in enumerate(own) if not is_proven
     )
-    is_open = frozenset((name, i) for name, own in flat for i, one in enumerate(own) if one["status"] == "FEASIBLE")
-    told = " (open: not proven)" if is_open else ""
-    return [
-        Chart(
-            name=f"fronts{ending}",
-            title=f"Pareto fronts: {view['network']} on {view['arch']}{told}",
-            kind="front",
-            axis=f"energy, {energy}",
-            x_axis=f"latency, {time}",
-            categories=(),
-            series=series,
-            open_marks=is_open,
-        )
-    ]
-
-
-def _placed(points: Sequence[View], x_size: float, y_size: float) -> Iterator[float]:
-    """Yield x, y, x, y, ... in units of these sizes."""
-    for one in points:
-        yield from (one["x"] / x_size, one["y"] / y_size)
+    return Chart(
+        name=name,
+        title=f"{title} (open: not proven)" if is_open else title,
+        kind="front",
+        axis=f"energy, {e_unit}",
+        x_axis=f"latency, {t_unit}",
+        categories=(),
+        series=tuple(
+            Series(one, COLOURS[SERIES[i % len(SERIES)]], tuple(v for x, y, _ in own for v in (x / t_size, y / e_size)))
+            for i, (one, own) in enumerate(series.items())
+        ),
+        open_marks=is_open,
+    )
 
 
 def _paired(details: Sequence[View], counts: Sequence[int]) -> list[tuple[View, int]]:

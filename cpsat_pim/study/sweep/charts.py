@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from cpsat_pim.report.charts import energy_unit, time_unit
+from cpsat_pim.report.charts import Unit, energy_unit, front_chart, time_unit
 from cpsat_pim.report.figures import COLOURS, SERIES, Chart, Series
 
 Row = dict[str, Any]
@@ -86,7 +86,7 @@ def _of_plan(plan: str, rows: Sequence[Row]) -> Iterator[Chart]:
             yield _front(plan, network, own, is_timed)
 
 
-def _figures(is_timed: bool) -> Iterator[tuple[str, Callable[[Row], Any], Callable[[float], tuple[str, float]]]]:
+def _figures(is_timed: bool) -> Iterator[tuple[str, Callable[[Row], Any], Unit]]:
     """Yield name, value of a row, and unit of latency and energy; latencies are seconds if machines have a clock."""
     key = "latency_s" if is_timed else "latency_cycles"
     yield "latency", lambda row: row[key], lambda peak: time_unit(peak, int(is_timed))
@@ -140,26 +140,8 @@ def _value(row: Row | None, of: Callable[[Row], Any], size: float) -> float | No
 def _front(plan: str, network: str, rows: Sequence[Row], is_timed: bool) -> Chart:
     """Return latency against energy of a network's points, a series per machine."""
     (_, latency, time), (_, energy, joules) = _figures(is_timed)
-    (t_unit, t_size), (e_unit, e_size) = time(max(map(latency, rows))), joules(max(map(energy, rows)))
-    archs = {arch: [row for row in rows if row["arch"] == arch] for arch in dict.fromkeys(row["arch"] for row in rows)}
-    series = tuple(
-        Series(arch, COLOURS[SERIES[i % _MOST_SERIES]], _points(own, latency, t_size, e_size))
-        for i, (arch, own) in enumerate(archs.items())
-    )
-    is_open = frozenset(
-        (arch, i) for arch, own in archs.items() for i, row in enumerate(own) if row["proven"] < row["layers"]
-    )
-    return Chart(
-        name=f"{plan}-{network}-front",
-        title=f"{network}: latency and energy of each point{' (open: not proven)' if is_open else ''}",
-        kind="front",
-        axis=f"energy, {e_unit}",
-        x_axis=f"latency, {t_unit}",
-        categories=(),
-        series=series,
-        open_marks=is_open,
-    )
-
-
-def _points(rows: Sequence[Row], latency: Callable[[Row], Any], t_size: float, e_size: float) -> tuple[float, ...]:
-    return tuple(value for row in rows for value in (latency(row) / t_size, row["energy_fj"] / e_size))
+    series: dict[str, list[tuple[float, float, bool]]] = {}
+    for row in rows:
+        series.setdefault(row["arch"], []).append((latency(row), energy(row), row["proven"] >= row["layers"]))
+    title = f"{network}: latency and energy of each point"
+    return front_chart(f"{plan}-{network}-front", title, series, time, joules)
