@@ -7,7 +7,7 @@ from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import tile_width
 from cpsat_pim.mapper.model.builder import Int, Lit
 from cpsat_pim.mapper.model.compute import Compute
-from cpsat_pim.mapper.model.links import Links
+from cpsat_pim.mapper.model.links import Links, Loading
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.streams import Streams
 from cpsat_pim.mapper.model.traffic import Traffic
@@ -154,8 +154,8 @@ class Latency:
         for part in v.restriction.shared_parts:
             self._bank_term(part, stays)
         turns = [b.both([self.takes_turns[t], *self._unless_spilled(t)], f"waits_in_turn_{t.name}") for t in Tensor]
-        waited = [(self.is_hidden[t], turns[t], self.stall[t]) for t in Tensor]
-        self.links = Links(v, streams, self.steps, self.work, stays, self.fetches, waited, self.max_cycles)
+        loading = list(map(Loading, self.is_hidden, turns, self.stall))
+        self.links = Links(v, streams, self.steps, self.work, stays, self.fetches, loading, self.max_cycles)
         for link in self.links.shared:
             self._at_least(self.work, *self.links.exposed(link))
             if not v.any_split:  # one variable stands for two loops, so what is loaded most often is not known

@@ -14,13 +14,25 @@ from tables.nest import MACS
 
 
 @frozen
+class Loading:
+    """How a tensor's loads and the array's work follow each other.
+
+    `is_hidden`: whether the array works meanwhile; a level with one slot that alone stores a tensor loads while the
+    array waits. `takes_turns`: whether loads, moves and array steps take turns. `stall`: cycles of loads that nothing
+    hides.
+    """
+
+    is_hidden: Lit
+    takes_turns: Lit
+    stall: Int
+
+
+@frozen
 class Links:
     """What the array waits for over links that tensors share. No term exceeds `max_cycles`.
 
     `steps`, `work`: the array's steps, and cycles of all of them. By tensor `stays`, the steps for which a tile from
-    DRAM is in use, `fetches`, how many tiles come from there, or go there, and `waited`: whether the array works
-    meanwhile (a level with one slot that alone stores a tensor loads while the array waits), whether loads, moves and
-    array steps take turns, and its stall.
+    DRAM is in use, `fetches`, how many tiles come from there, or go there, and its `loading`.
     """
 
     v: Variables
@@ -29,7 +41,7 @@ class Links:
     work: Int
     stays: Sequence[Int]
     fetches: Sequence[Int]
-    waited: Sequence[tuple[Lit, Lit, Int]]
+    loading: Sequence[Loading]
     max_cycles: int
 
     @property
@@ -53,15 +65,15 @@ class Links:
         found: list[Int] = []
         edges, b = self.streams.end_cycles, self.v.b
         for t in tensors:
-            is_hidden, takes_turns, stall = self.waited[t]
-            if is_hidden is True and takes_turns is False:
+            own = self.loading[t]
+            if own.is_hidden is True and own.takes_turns is False:
                 continue
             found.append(b.interval(0, self.max_cycles, f"exposed_{len(tensors)}_{t.name}"))
             streams, is_shared = self.streams, self.v.restriction.is_shared(t)
             cycles = (streams.closed_cycles if is_shared else streams.cycles)[t]
-            b.imply([b.negated(is_hidden)], found[-1] >= cycles)
+            b.imply([b.negated(own.is_hidden)], found[-1] >= cycles)
             closing = max(0, last_run_excess(streams.dram)) if is_shared else 0
-            b.imply([takes_turns], found[-1] >= edges[t] + stall - closing)
+            b.imply([own.takes_turns], found[-1] >= edges[t] + own.stall - closing)
         return found
 
     def wait(self, tensors: Sequence[Tensor]) -> Int:
