@@ -1,4 +1,6 @@
-"""Layers that add other operands of a sum that is concatenated to their output (docs/array.md, section 2: `adds`)."""
+"""Layers that add the other operands of a sum to their output: of one that is concatenated, or that is an operand of
+another sum (docs/array.md, section 2: `adds`).
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -12,10 +14,10 @@ from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 
 class SummedLayers(Layers):
-    """Lets layers at the ends of sums that are concatenated add the other operands."""
+    """Lets layers at the ends of sums add the other operands, where all readers read the same sum."""
 
     def network(self, name: str) -> Network:
-        """Return the network, in which the layer at the end of a sum that is concatenated adds the others.
+        """Return the network, in which layers at the ends of such sums add the others.
 
         Raises:
             ValueError: no operator was a layer.
