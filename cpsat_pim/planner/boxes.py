@@ -111,7 +111,9 @@ def _read_boxes(graph: Graph, task: LayerTask, reading: Reading, ranges: np.ndar
 
 def _seen_spans(reading: Reading) -> tuple[Span, ...]:
     """The channels that a reader's own are: of the stack, or all those that it sees of a reordered tensor."""
-    return (Span(0, 0, reading.view.shape[1]),) if isinstance(reading.view, Reorder) else reading.spans
+    if isinstance(reading.view, Reorder):
+        return (Span(reading.spans[0].first, 0, reading.view.shape[1]),)
+    return reading.spans
 
 
 def _raw_boxes(view: Pool | Resize, seen: np.ndarray, shape: tuple[int, int, int, int]) -> np.ndarray:

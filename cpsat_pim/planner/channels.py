@@ -1,8 +1,9 @@
 """Ranges of channels: those of tensors in their stack, and what a reader takes of them (docs/array.md, section 2)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cpsat_pim.workload.joins import Range
 
@@ -39,6 +40,21 @@ def _cut(ranges: Sequence[Range], taken: Range) -> Iterator[tuple[int, Range]]:
         if low < high:
             yield number, (start + low - first, start + high - first)
         first += stop - start
+
+
+def as_seen(spans: Sequence[tuple[int, Span]], groups: Mapping[int, tuple[int, int | None]]) -> list[tuple[int, Span]]:
+    """Return spans with their first channels as the reader counts them, which sees tensors in groups.
+
+    `groups`: of each range its group, and how many channels the reader sees of that if it is reordered; None: as many
+    as it takes.
+    """
+    found: list[tuple[int, Span]] = []
+    first = 0
+    for (_, seen), own in groupby(spans, lambda one: groups[one[0]]):
+        taken = list(own)
+        found += [(number, evolve(span, first=first + span.first - taken[0][1].first)) for number, span in taken]
+        first += sum(_length(span) for _, span in taken) if seen is None else seen
+    return found
 
 
 def joined(spans: Sequence[Span]) -> list[Span]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve
 
-from cpsat_pim.planner.channels import Span, joined, spans_of
+from cpsat_pim.planner.channels import Span, as_seen, joined, spans_of
 from cpsat_pim.planner.sizes import Change, Sizes, leading, output_size, parts_of, with_batch
 from cpsat_pim.planner.sums import Shape, Sum, adds_alike, spread_axes, sum_problems
 from cpsat_pim.planner.tensors import Graph, LayerTask, Reading, Stack
@@ -74,7 +74,7 @@ class _Builder:
     def _stacks(self) -> dict[str, Stack]:
         """Tensors that are concatenated anywhere belong to one stack."""
         groups: dict[str, list[str]] = {name: [name] for name in self.sizes.of}
-        alike = ((parts_of(node), places) for node in self.nodes for places in self._seen_alike(node))
+        alike = ((parts_of(node), places) for node in self.nodes for places in self.sizes.alike(node))
         side_by_side = [[parts[at].name for at in places] for parts, places in alike if len(places) > 1]
         listed = list(dict.fromkeys(part for parts in side_by_side for part in parts))
         for parts in side_by_side:
@@ -101,31 +101,17 @@ class _Builder:
         view = view_of(node.views, node.after[1])
         return view.reorder if view else None
 
-    def _seen(self, node: NetworkNode) -> Shape:
-        """(N, C, H, W) of what a layer reads, as it sees it."""
-        parts = parts_of(node)
-        return self.sizes.seen([part.name for part in parts], node.channels, parts[0].view)
-
     def _seen_weights(self, node: NetworkNode) -> Shape:
         """(N, C, H, W) of the tensor that a layer reads as W, as it sees it."""
         return self.sizes.seen(node.after[1:2], node.weight_channels, self._weight_view(node))
 
-    def _seen_alike(self, node: NetworkNode) -> list[tuple[int, ...]]:
-        """The numbers of a layer's parts, those of one size seen in one way together."""
-        found: dict[object, tuple[int, ...]] = {}
-        for at, part in enumerate(parts_of(node)):
-            samples, _, *size = self.sizes.of[part.name]
-            key = part.view, samples, tuple(size)
-            found[key] = (*found.get(key, ()), at)
-        return list(found.values())
-
     def _readings(self, node: NetworkNode) -> list[Reading]:
         """What a layer reads of each stack as its input."""
         parts = parts_of(node)
-        spans = spans_of([self._range(part.name) for part in parts], node.channels)
+        spans = as_seen(spans_of([self._range(part.name) for part in parts], node.channels), self.sizes.groups(node))
         own = [
             self._reading(parts[places[0]].name, [span for at, span in spans if at in places], parts[places[0]].view)
-            for places in self._seen_alike(node)
+            for places in self.sizes.alike(node)
         ]
         added = (self._added(name, view) for name, view in (node.input_adds or {}).items())
         return own + [evolve(reading, is_added=True) for reading in added]
@@ -207,25 +193,24 @@ class _Builder:
             yield f"{node.name}: after: must not have {part} twice in one view"
 
     def _reorder_problems(self, node: NetworkNode) -> Iterator[str]:
-        """What is reordered is read alone, each of its elements once."""
-        parts = parts_of(node)
-        names: Sequence[str] = [part.name for part in parts]
-        read = [(names, node.channels, parts[0].view)]
+        """What is reordered together stands side by side, and each of its elements is seen once."""
+        parts, alike = parts_of(node), zip(self.sizes.alike(node), self.sizes.taken(node), strict=True)
+        read = [(parts[places[0]].name, *taken) for places, taken in alike]
         if not node.weights:
-            read.append((node.after[1:2], node.weight_channels, self._weight_view(node)))
-        for names, taken, view in read:
-            shape = self.sizes.read(names, taken)
+            shape = self.sizes.read(node.after[1:2], node.weight_channels)
+            read.append((node.after[1], self._weight_view(node), shape))
+        for name, view, shape in read:
             if isinstance(view, Reorder) and not view.fits(shape):
-                yield f"{node.name}: views: {names[0]}: reorder: must have each element of {shape} once"
-        views = {part.view for part in parts}
-        if len(views) > 1 and any(isinstance(view, Reorder) for view in views):
-            yield f"{node.name}: views: must be the same of all tensors that are reordered together"
+                yield f"{node.name}: views: {name}: reorder: must have each element of {shape} once"
+        if self.sizes.is_scattered(node):
+            yield f"{node.name}: after: must have tensors side by side that are reordered together (views)"
 
     def _adding_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is added is of the input's or output's size as it is seen; each element of it once if reordered."""
         if node.adds and node.pool:
             yield f"{node.name}: adds: must be of a layer that does not pool its output"
-        places = ("adds", node.adds, self.sizes.of[node.name]), ("input_adds", node.input_adds, self._seen(node))
+        made, read = self.sizes.of[node.name], self.sizes.seen_by(node)
+        places = ("adds", node.adds, made), ("input_adds", node.input_adds, read)
         for key, name, view, size in ((key, *one, size) for key, adds, size in places for one in (adds or {}).items()):
             seen, shape = self.sizes.seen((name,), view.channels, view.change), self.sizes.read((name,), view.channels)
             if len(view.channels or ("all",)) > 1:
@@ -238,7 +223,7 @@ class _Builder:
     def _size_problems(self, node: NetworkNode) -> Iterator[str]:
         """What is read has the channels and the size that the layer takes."""
         layer, names = node.workload, ", ".join(part.name for part in parts_of(node))
-        samples, channels, *_ = self._seen(node)
+        samples, channels, *_ = self.sizes.seen_by(node)
         if channels != node.blocks * layer.C:
             yield f"{node.name}: must read {node.blocks * layer.C} channels (got {channels} of {names})"
         if samples != node.samples:
@@ -258,7 +243,7 @@ class _Builder:
 
     def _is_reordered(self, node: NetworkNode) -> bool:
         """Whether a layer takes elements of what it reads (a product some of them) as other channels and positions."""
-        layer, shape = node.workload, self._seen(node)
+        layer, shape = node.workload, self.sizes.seen_by(node)
         _, channels, height, width = shape
         spanned = (layer.P * layer.stride[0], layer.Q * layer.stride[1])
         elements = node.samples * node.blocks * layer.C * math.prod(spanned)
@@ -291,7 +276,7 @@ class _Builder:
 
     def _read_size(self, node: NetworkNode) -> tuple[int, int]:
         """(width, height) of what a layer reads, as it sees it."""
-        return self._seen(node)[:1:-1]
+        return self.sizes.seen_by(node)[:1:-1]
 
     def _pad(self, node: NetworkNode) -> tuple[int, int]:
         if node.pad is not None:

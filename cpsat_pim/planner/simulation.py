@@ -12,7 +12,7 @@ from cpsat_pim.planner.array import HOST, NodeArray, Region
 from cpsat_pim.planner.evaluate import LINK_WAYS, PlanCost
 from cpsat_pim.planner.partition import TENSOR_DIMS, Digits, channel_group
 from cpsat_pim.planner.plan import LISTED, LayerPlan, Plan
-from cpsat_pim.planner.sizes import Change
+from cpsat_pim.planner.sizes import Change, with_batch
 from cpsat_pim.planner.tensors import Graph, LayerTask, Reading
 from cpsat_pim.planner.tours import EXCHANGES
 from cpsat_pim.workload.joins import ADD, CONCAT, RESIZES, View, view_of
@@ -210,11 +210,9 @@ def _layer(graph: Graph, node: NetworkNode, numbers: dict[str, int]) -> simulato
 
 def _views(graph: Graph, node: NetworkNode, after: tuple[str, ...]) -> tuple[records.View, ...]:
     """How the layer sees each tensor of its input; all samples of a batch, where it is reordered."""
-    listed, read = after if node.join == CONCAT else after[:1], graph.task(node.name).reads.view
-    if isinstance(read, Reorder):
-        return (_reorder(read),) * len(listed)
-    views = (view_of(node.views, name, listed[:at].count(name)) for at, name in enumerate(listed))
-    return tuple(_view(view.change if view else None) for view in views)
+    listed, views = after if node.join == CONCAT else after[:1], with_batch(node, graph.batch).views
+    seen = (view_of(views, name, listed[:at].count(name)) for at, name in enumerate(listed))
+    return tuple(_view(view.change if view else None) for view in seen)
 
 
 def _weight_view(task: LayerTask) -> records.Reorder | None:

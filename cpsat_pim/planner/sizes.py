@@ -1,9 +1,11 @@
 """The sizes of a network's tensors, as they are made and as layers see them (docs/array.md, section 2)."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from attrs import evolve, frozen
 
+from cpsat_pim.planner.channels import Span, spans_of
 from cpsat_pim.planner.sums import Shape, operands_of
 from cpsat_pim.workload.joins import ADD, Pool, Range, Resize, View, Views, view_of
 from cpsat_pim.workload.network import NetworkNode
@@ -31,10 +33,55 @@ class Sizes:
 
     def seen(self, names: Sequence[str], taken: tuple[Range, ...] | None, view: Change) -> Shape:
         """The same as a layer sees it."""
-        samples, channels, height, width = self.read(names, taken)
-        if isinstance(view, Reorder):
-            return view.shape
-        return (samples, channels, *view.size[::-1]) if view else (samples, channels, height, width)
+        return seen_as(view, self.read(names, taken))
+
+    def alike(self, node: NetworkNode) -> list[tuple[int, ...]]:
+        """The numbers of a layer's parts, those of one size seen in one way together."""
+        found: dict[object, tuple[int, ...]] = {}
+        for at, part in enumerate(parts_of(node)):
+            samples, _, *size = self.of[part.name]
+            key = part.view, samples, tuple(size)
+            found[key] = (*found.get(key, ()), at)
+        return list(found.values())
+
+    def taken(self, node: NetworkNode) -> list[tuple[Change, Shape]]:
+        """How a layer sees its parts, those that are seen alike together, and (N, C, H, W) of what it takes of them."""
+        parts, spans, found = parts_of(node), self._spans(node), []
+        for places in self.alike(node):
+            samples, _, height, width = self.of[parts[places[0]].name]
+            channels = sum(span.stop - span.start for at, span in spans if at in places)
+            found.append((parts[places[0]].view, (samples, channels, height, width)))
+        return found
+
+    def seen_by(self, node: NetworkNode) -> Shape:
+        """(N, C, H, W) of what a layer reads, as it sees it."""
+        seen = [seen_as(view, shape) for view, shape in self.taken(node)]
+        samples, _, height, width = seen[0]
+        return samples, sum(channels for _, channels, *_ in seen), height, width
+
+    def groups(self, node: NetworkNode) -> dict[int, tuple[int, int | None]]:
+        """By part of a layer the first one that is seen alike, and how many channels of these it sees if it reorders
+        them.
+        """
+        counts = [view.shape[1] if isinstance(view, Reorder) else None for view, _ in self.taken(node)]
+        return {at: (own[0], count) for own, count in zip(self.alike(node), counts, strict=True) for at in own}
+
+    def is_scattered(self, node: NetworkNode) -> bool:
+        """Whether a layer takes others between tensors that it reorders together."""
+        groups = self.groups(node)
+        found = [group for group, _ in groupby(groups[at] for at, _ in self._spans(node))]
+        return any(group[1] is not None and found.count(group) > 1 for group in found)
+
+    def _spans(self, node: NetworkNode) -> list[tuple[int, Span]]:
+        """What a layer takes of its parts, each by itself."""
+        return spans_of([(0, self.of[part.name][1]) for part in parts_of(node)], node.channels)
+
+
+def seen_as(view: Change, shape: Shape) -> Shape:
+    """(N, C, H, W) of a tensor of this shape as a layer sees it."""
+    if isinstance(view, Reorder):
+        return view.shape
+    return (*shape[:2], *view.size[::-1]) if view else shape
 
 
 @frozen

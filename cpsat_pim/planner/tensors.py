@@ -46,8 +46,8 @@ class Stack:
 class Reading:
     """What a layer reads of a stack: ranges of channels, in the order of its input channels.
 
-    `view`: how it is pooled, resized or reordered by the reader. `is_added`: these channels are added to those that
-    the reader has of other readings of its input.
+    `view`: how it is pooled, resized or reordered by the reader; its channels are then those that it sees, from the
+    first span's on. `is_added`: these channels are added to those that the reader has of other readings of its input.
     """
 
     stack: str

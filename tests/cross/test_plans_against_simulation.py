@@ -56,6 +56,10 @@ def resized(width, height, kind):
 WINDOWS = reordered(C=[["H", 2, 2], ["W", 2, 3], ["C", 4, 1]], W=[["H", 2, 1], ["W", 3, 1]], roll=[-1, -1])
 PIXELS = reordered(C=[["C", 4, 1]], H=[["C", 2, 8], ["W", 2, 3]], W=[["C", 2, 4], ["W", 3, 1]], roll_behind=[1, 1])
 
+#: What the phases of a transposed convolution make, pixel by pixel.
+UP = ("up0", "up1", "up2", "up3")
+SHUFFLED = reordered(C=[["C", 4, 1]], H=[["H", 2, 1], ["C", 2, 8]], W=[["W", 3, 1], ["C", 2, 4]])
+
 #: Pixels of 2 x 3 as channels, and channels as columns; and back.
 TOKENS = reordered(N=[["N", 2, 1]], C=[["H", 2, 1], ["W", 3, 1]], W=[["C", 4, 1]])
 BACK = reordered(N=[["N", 2, 1]], C=[["W", 4, 1]], H=[["C", 2, 3]], W=[["C", 3, 1]])
@@ -302,6 +306,24 @@ NETWORKS = {
         layer("d", ["c", "b"], P=4, C=4, K=4, N=3, G=2, weight_rows="C", **OWN),
         layer("e", ["d"], P=4, C=4, K=5, N=3, G=2, sample_weights=True),
     ),
+    "phases": widths(  # four phases of a transposed convolution, some channels of what it makes beside other tensors
+        layer("skip", ["input"], P=6, Q=4, C=2, K=3),
+        layer("small", ["input"], P=3, Q=2, C=2, K=3, stride=(2, 2)),
+        *(layer(f"up{at}", ["small"], P=3, Q=2, C=3, K=4, R=2, S=2, pad=(1 - at % 2, 1 - at // 2)) for at in range(4)),
+        layer(
+            "c",
+            ["skip", *UP, "small"],
+            P=6,
+            Q=4,
+            C=9,
+            K=2,
+            R=3,
+            S=3,
+            join="concat",
+            channels=[[19, 21], [3, 19], [0, 3]],
+            views={**dict.fromkeys(UP, SHUFFLED), "small": resized(6, 4, "linear")},
+        ),
+    ),
     "windows": widths(  # attention of two heads in windows, and its output pixel by pixel again
         layer("a", ["input"], P=6, Q=4, C=2, K=12),
         layer(
@@ -420,7 +442,7 @@ def test_prediction_is_what_is_simulated(name, interconnect):
         assert differences(graph, evaluate_plan(graph, plan), simulate(NETWORKS[name], graph, plan)) == [], plan
 
 
-@pytest.mark.parametrize("name", ["windows", "reordered sums", "summed by readers"])
+@pytest.mark.parametrize("name", ["windows", "reordered sums", "summed by readers", "phases"])
 def test_prediction_of_a_batch_is_what_is_simulated(name):
     """Three samples at once; those of the batch are the outermost digit of what is reordered."""
     chance, graph = random.Random(name), build_graph(NETWORKS[name], 3)

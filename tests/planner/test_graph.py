@@ -11,6 +11,7 @@ from cpsat_pim.workload.reorders import Reorder
 
 FOUR = Resize(size=(4, 1))
 FOURFOLD = View(resize=FOUR)
+EVEN_ODD = View(reorder=Reorder(W=[["C", 2, 1]]))
 
 
 def network(*nodes):
@@ -224,6 +225,15 @@ def test_each_sample_of_a_batch_has_a_second_operand_of_its_own(batch):
                 node("b", ["a"], P=4, input_adds={"a": View(reorder=Reorder(W=[["W", 4, 2]]))}),
             ],
             "n: b: input_adds: a: reorder: must have each element of (1, 1, 1, 4) once",
+        ),
+        (
+            [
+                node("a", ["input"]),
+                node("b", ["input"]),
+                node("c", ["input"], P=2),
+                node("d", ["a", "c", "b"], P=2, C=2, join="concat", views=dict.fromkeys("ab", EVEN_ODD)),
+            ],
+            "n: d: after: must have tensors side by side that are reordered together (views)",
         ),
         (
             [

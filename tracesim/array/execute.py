@@ -19,7 +19,7 @@ from tracesim.array.needs import Part, member_area, part_of, weight_elements
 from tracesim.array.network import Sum, blocks_of, spot_of, viewed_size
 from tracesim.array.outputs import finished_sum, held_pieces
 from tracesim.array.parts import Place, split
-from tracesim.array.readings import Reading, reader_channels
+from tracesim.array.readings import Reading, reader_channels, seen_channels
 from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q, Reorder
 from tracesim.array.reorders import elements_at
 from tracesim.array.simulator import step_phases
@@ -227,7 +227,8 @@ def _joined_inputs(case: Case, number: int, place: Place, inputs: list[Store]) -
             values += seen
             present &= found
         elif isinstance(reading.view, Reorder):
-            values, present = seen, found
+            own = slice(*seen_channels(reading))
+            values[:, own], present[:, own] = seen, found
         else:
             at = np.concatenate(
                 [first + np.arange(n) for first, (_, n) in zip(reading.firsts, reading.spans, strict=True)]

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tracesim.array.areas import NOWHERE, Area, Range, area
+from tracesim.array.areas import NOWHERE, Area, Range, area, overlap
 from tracesim.array.network import Network, viewed_size
 from tracesim.array.parts import Place, part_range, places
-from tracesim.array.readings import Reading, reader_channels, stack_channels
+from tracesim.array.readings import Reading, reader_channels, seen_channels, stack_channels
 from tracesim.array.records import AXIS_C, AXIS_H, AXIS_N, AXIS_W, C, G, K, Layer, N, P, Plan, Pool, Q, R, Reorder, S
 from tracesim.array.reorders import cut_in_boxes, marked
 from tracesim.array.views import source_range
@@ -52,9 +52,11 @@ def input_area(network: Network, reading: Reading, layer: Layer, part: Part) -> 
 
 
 def seen_area(reading: Reading, wanted: Area) -> Area:
-    """Return an area whose channels are those of the reader, with channels of the stack."""
+    """Return an area whose channels are those of the reader, with channels of the stack, or as they are seen."""
     if isinstance(reading.view, Reorder):
-        return wanted
+        own = seen_channels(reading)
+        channels = [overlap(each, own) for each in wanted.c]
+        return area(wanted.n, [(low - own[0], high - own[0]) for low, high in channels], wanted.y, wanted.x)
     return area(wanted.n, _in_stack(reading, wanted.c), wanted.y, wanted.x)
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tracesim.array.readings import Member, Reading, Shape, reading_of, taken_of
+from tracesim.array.readings import Member, Reading, Shape, as_seen, reading_of, taken_of
 from tracesim.array.records import ADD, ALONE, CONCAT, Added, C, G, K, Layer, N, P, Plan, Q, Reorder, View
 from tracesim.array.reorders import check_digits
 
@@ -138,8 +138,8 @@ def _read_inputs(
 ) -> tuple[Reading, ...]:
     """Return a reading for each stack of what the layer lists, then for what is added; ValueError without channels."""
     layer = plan.layers[number]
-    listed, views = _listed(layer), views_of(layer)
-    pieces = taken_of(listed, shapes, layer.channels)
+    listed, views, alike = _listed(layer), views_of(layer), _places_alike(layer, shapes)
+    pieces = as_seen(taken_of(listed, shapes, layer.channels), alike, views)
     own = tuple(
         reading_of(
             tuple(listed[at] for at in places),
@@ -147,7 +147,7 @@ def _read_inputs(
             members,
             views[places[0]],
         )
-        for places in _places_alike(layer, shapes)
+        for places in alike
     )
     added = _read_added(layer.input_added, members, shapes)
     return (*own, *(reading._replace(is_added=True) for reading in added))
@@ -284,12 +284,11 @@ def _is_behind(plan: Plan, tensors: tuple[int, ...], number: int) -> bool:
 def _check_inputs(plan: Plan, network: Network) -> None:
     for number, layer in enumerate(plan.layers):
         b, readings = layer.bounds.tolist(), network.inputs[number]
-        own = sum(channels for reading in readings if not reading.is_added for _, channels in reading.spans)
-        for reading in readings:
-            count = sum(channels for _, channels in reading.spans) if reading.is_added else own
-            have = _seen_samples_channels(network, reading, count)
+        seen = [_seen_samples_channels(network, reading) for reading in readings]
+        own = sum(count for (_, count), reading in zip(seen, readings, strict=True) if not reading.is_added)
+        for reading, (n, count) in zip(readings, seen, strict=True):
             samples, blocks = blocks_of(layer)
-            if have != (samples, blocks * b[C]):
+            if (have := (n, count if reading.is_added else own)) != (samples, blocks * b[C]):
                 raise ValueError(f"layer {number}: reads N, C = {have}, must be {(samples, blocks * b[C])}")
             if network.widths[reading.stack] != layer.width_bytes[0]:
                 raise ValueError(f"layer {number}: reads elements of another width than its input_bytes")
@@ -303,7 +302,7 @@ def _check_inputs(plan: Plan, network: Network) -> None:
 def _check_added(plan: Plan, network: Network, number: int) -> None:
     for reading in network.added[number]:
         tensor = reading.tensors[0]
-        taken = _seen_samples_channels(network, reading, sum(count for _, count in reading.spans))
+        taken = _seen_samples_channels(network, reading)
         have = (*taken, *viewed_size(network, reading)[::-1])
         if have != network.shapes[number + 1] or network.widths[tensor] != plan.layers[number].width_bytes[2]:
             raise ValueError(f"layer {number}: adds a tensor of {have} to its output of {network.shapes[number + 1]}")
@@ -316,15 +315,16 @@ def _check_weights(plan: Plan, network: Network, number: int) -> None:
     b = layer.bounds.tolist()
     rows, other = (C, K) if layer.weight_dim == K else (K, C)
     width, height = viewed_size(network, reading)
-    have = *_seen_samples_channels(network, reading, sum(count for _, count in reading.spans)), height * width
+    have = *_seen_samples_channels(network, reading), height * width
     must = blocks_of(layer)[0] if layer.has_sample_weights else 1, b[G] * b[rows], b[other]
     if have != must or network.widths[reading.stack] != layer.width_bytes[1]:
         raise ValueError(f"layer {number}: reads W of shape {have}, must be {must}")
 
 
-def _seen_samples_channels(network: Network, reading: Reading, taken: int) -> tuple[int, int]:
-    """Return N and C of what is read, of which so many channels are taken; each element is seen once if reordered."""
+def _seen_samples_channels(network: Network, reading: Reading) -> tuple[int, int]:
+    """Return N and C of what is read, as it is seen; each element is seen once if reordered."""
     n, _, height, width = network.stack_shapes[reading.stack]
+    taken = sum(count for _, count in reading.spans)
     if not isinstance(reading.view, Reorder):
         return n, taken
     check_digits(reading.view, (n, taken, height, width))

@@ -306,6 +306,32 @@ def reordered(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     ]
 
 
+def phases(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
+    """Two layers make the even and the odd columns of a tensor, which stands beside others in any order: a plain one,
+    and a resized or a pooled one. Their channels are taken in any order, too.
+    """
+    width = draw(st.integers(1, 3))
+    size, made = (2 * width, 2), {"P": width, "Q": 2, "C": 2, "K": 3, "R": 2}
+    view = Reorder(((), ((1, 3, 1),), ((2, 2, 1),), ((3, width, 1), (1, 2, 3))))
+    third = draw(st.sampled_from(((), ((0, Resize(size)),), ((3, Pool((1, 1), (1, 1), (0, 0), size)),))))
+    order = draw(st.permutations((((1, view), (2, view)), ((3, None),), third)))
+    channels: list[list[tuple[int, int]]] = []
+    for own in filter(None, order):
+        first = sum(high - low for some in channels for low, high in some)
+        channels.append([(first, first + 6)] if len(own) == 2 else [(first + 1, first + 2), (first, first + 1)])
+    taken = tuple(one for some in draw(st.permutations(channels)) for one in some)
+    listed = [one for own in order for one in own]
+    return (1, 2, 2, width), [
+        layer((0,), pad=(1, 0), **made),
+        layer((0,), pad=(0, 0), **made),
+        layer((0,), P=2 * width, Q=2, C=2, K=2, views=(Resize(size),)),
+        layer(
+            tuple(tensor for tensor, _ in listed), R=3, P=2 * width, Q=2, C=7 if third else 5, K=2, join=CONCAT,
+            pad=(1, 0), views=tuple(seen for _, seen in listed), channels=draw(st.sampled_from((None, taken))),
+        ),
+    ]  # fmt: skip
+
+
 def windows(draw: Any) -> tuple[tuple[int, int, int, int], list[Layer]]:
     """Attention of two heads in four windows, which may be rolled, and its output in the order of pixels again."""
     samples, high, wide = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
@@ -344,5 +370,6 @@ NETWORKS = (
     shared,
     fused,
     reordered,
+    phases,
     windows,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import groupby
 from math import ceil, floor
 
 import numpy as np
@@ -16,17 +17,22 @@ def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> 
     sums = {layer.after[0]: layer.after for layer in plan.layers if layer.join == ADD}
     for number, layer in enumerate(plan.layers):
         parts = [named(tensors, sums, tensor) for tensor in layer.after]
-        for at, view in enumerate(layer.views):
-            parts[at] = parts[at] if isinstance(view, Reorder) else looked_at(parts[at], view)
-        read = np.concatenate(parts, axis=1) if layer.join == CONCAT else parts[0]
-        read = take(read, layer.channels)
-        if layer.views and isinstance(layer.views[0], Reorder):
-            read = reordered(read, layer.views[0])
+        read = side_by_side(layer, parts if layer.join == CONCAT else parts[:1])
         read = add_windows(read, layer.input_pool) + added_up(layer.input_added, tensors, sums)
         weight = weights[number] if layer.weight_dim < 0 else as_weights(layer, weight_tensor(layer, parts[1]))
         made = convolve(layer, read, weight)
         tensors[number + 1] = add_windows(made, layer.pool) + added_up(layer.added, tensors, sums)
     return {tensor: named(tensors, sums, tensor) for tensor in tensors}
+
+
+def side_by_side(layer: Layer, parts: list[np.ndarray]) -> np.ndarray:
+    """Return the channels that a layer takes of tensors, each seen in its way: what is reordered alike together."""
+    views = layer.views or (None,) * len(parts)
+    planes = [(at, part[:, c : c + 1]) for at, part in enumerate(parts) for c in range(part.shape[1])]
+    wanted = range(len(planes)) if layer.channels is None else [c for one in layer.channels for c in range(*one)]
+    alike = groupby((planes[c] for c in wanted), lambda plane: (views[plane[0]], plane[1].shape[2:]))
+    seen = [looked_at(np.concatenate([plane for _, plane in own], axis=1), view) for (view, _), own in alike]
+    return np.concatenate(seen, axis=1)
 
 
 def looked_at(tensor: np.ndarray, view: Pool | Resize | Reorder | None) -> np.ndarray:
