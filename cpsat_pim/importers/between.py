@@ -12,6 +12,7 @@ from cpsat_pim.importers.origin import Pair, Parts, Source
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.joins import ADD, CONCAT, Pool, Resize, View, Views, all_views
 from cpsat_pim.workload.network import NetworkNode
+from cpsat_pim.workload.reorders import Reorder
 
 
 def stated_between(shape: ConvWorkload, data: Parts, size: Pair | None, front: Pair | None) -> dict[str, Any]:
@@ -25,11 +26,11 @@ def stated_between(shape: ConvWorkload, data: Parts, size: Pair | None, front: P
     """
     sources = [source for part in data for source in part]
     stated: dict[str, Any] = {}
-    if len(data) > 1 and len({(source.layer, source.pool, source.resize) for source in sources}) > 1:
+    if len(data) > 1 and len({(one.layer, one.pool, one.resize, one.reorder) for one in sources}) > 1:
         stated["join"] = CONCAT
     elif len({source.layer for source in sources}) > 1:
         stated["join"] = ADD
-    if len({source.pool for source in sources}) == 1 and not any(source.resize for source in sources):
+    if len({source.pool for source in sources}) == 1 and not any(one.resize or one.reorder for one in sources):
         stated["input_pool"] = sources[0].pool
     if front is not None and len({source.pad for source in sources}) == 1:
         padded = sources[0].padded(front).pad
@@ -48,6 +49,9 @@ def _usual_pad(shape: ConvWorkload, size: Pair) -> Pair:
 
 #: What a layer's data are, as far as layers cannot tell otherwise.
 Reads = tuple[Source, ...]
+
+#: How a source is pooled, resized and reordered.
+Looks = tuple[Pool | None, Resize | None, Reorder | None]
 
 
 def kept_sums(layers: Sequence[NetworkNode], reads: Mapping[str, Reads]) -> list[NetworkNode]:
@@ -133,14 +137,14 @@ def _seen(layer: NetworkNode, sources: Reads, pools: dict[str, Pool]) -> dict[st
     """
     if any(view.reorder for view in all_views(layer.views)):
         return {"input_pool": None, "views": layer.views}
-    seen: dict[str, list[tuple[Pool | None, Resize | None]]] = {}
+    seen: dict[str, list[Looks]] = {}
     for source in sources:
-        seen.setdefault(source.layer, []).append((_left(source, pools), source.resize))
-    different = {one for views in seen.values() for one in views}
-    if len(different) == 1 and (only := next(iter(different)))[1] is None:
+        seen.setdefault(source.layer, []).append((_left(source, pools), source.resize, source.reorder))
+    different = {one for looks in seen.values() for one in looks}
+    if len(different) == 1 and not any((only := next(iter(different)))[1:]):
         return {"input_pool": only[0], "views": None}
     is_told = all(len(seen[name]) == layer.after.count(name) for name in seen)
-    is_told = is_told and not any(pool and resize for pool, resize in different)
+    is_told = is_told and not any(sum(map(bool, looks)) > 1 for looks in different)
     if not is_told or (layer.join == ADD and len(different) > 1):
         return {"input_pool": None, "views": None}
     named = layer.after[:1] if layer.join == ADD else [*dict.fromkeys(layer.after)]
@@ -148,7 +152,7 @@ def _seen(layer: NetworkNode, sources: Reads, pools: dict[str, Pool]) -> dict[st
     return {"input_pool": None, "views": views or None}
 
 
-def _as_views(seen: Sequence[tuple[Pool | None, Resize | None]]) -> Views:
+def _as_views(seen: Sequence[Looks]) -> Views:
     """Return how a reader sees a tensor, or how each time that it lists it."""
-    views = tuple(View(pool=pool, resize=resize) for pool, resize in seen)
+    views = tuple(View(pool=pool, resize=resize, reorder=reorder) for pool, resize, reorder in seen)
     return views if len(views) > 1 else views[0]

@@ -18,7 +18,8 @@ from cpsat_pim.importers.channel_maps import (
 )
 from cpsat_pim.importers.counted import CountedLayers, Operand
 from cpsat_pim.importers.layers import Widths
-from cpsat_pim.importers.origin import FED, Pair, Parts
+from cpsat_pim.importers.origin import FED, Pair, Parts, each_source
+from cpsat_pim.importers.phases import transposed_convolution
 from cpsat_pim.importers.products import (
     Shape,
     Unmappable,
@@ -27,7 +28,6 @@ from cpsat_pim.importers.products import (
     einsum_sizes,
     matrix_product,
     product_sum,
-    transposed_convolution,
 )
 from cpsat_pim.importers.reorders import Roles, Seen
 from cpsat_pim.workload import ConvWorkload
@@ -45,10 +45,25 @@ class NetworkBuilder(CountedLayers):
     ) -> Parts:  # fmt: skip
         """Add a convolution, with so many zeros in front of each spatial axis, if that is known."""
         shape = convolution(data.shape, weight.shape, out, groups, stride, dilation)
-        front, size = None, None
-        if len(data.shape) in (3, 4):
-            front = None if padding is None else _columns_rows(padding, 0)
-            size = _columns_rows(data.shape[2:], 1)
+        return self._convolved(name, shape, data, weight, None if padding is None else _columns_rows(padding, 0))
+
+    def transposed_convolution(
+        self, name: str, data: Operand, weight: Operand, out: Shape, groups: int, stride: Sequence[int],
+        dilation: Sequence[int], padding: Sequence[int],
+    ) -> Parts:  # fmt: skip
+        """Add a transposed convolution: a layer for all phases that read the same windows."""
+        phases = transposed_convolution(data.shape, weight.shape, out, groups, stride, dilation, padding)
+        names = [name] if len(phases.layers) == 1 else [f"{name}.phase{at}" for at in range(len(phases.layers))]
+        parts = self.concatenate(
+            self._convolved(own, phase.shape, data, weight, phase.front if min(phase.front) >= 0 else None)
+            for own, phase in zip(names, phases.layers, strict=True)
+        )
+        return each_source(parts, lambda source: source.reordered(phases.reorder))
+
+    def _convolved(self, name: str, shape: ConvWorkload, data: Operand, weight: Operand, front: Pair | None) -> Parts:
+        """Add a convolution, with so many zeros (left, top) in front of its data, if that is known."""
+        size = _columns_rows(data.shape[2:], 1) if len(data.shape) in (3, 4) else None
+        front = None if size is None else front
         if data.parts == FED and size is not None:
             self._inputs.add(InputSize(N=data.shape[0], C=data.shape[1], W=size[0], H=size[1]))
         read = self._seen(data, ([0], [1], [2], [3])) if len(data.shape) == 4 and data.parts else None
@@ -57,20 +72,8 @@ class NetworkBuilder(CountedLayers):
             return self._layer(
                 name, shape, data.parts, weight.parts, front=front or (0, 0), channels=channels, views=views
             )
-        channels = taken(data.order, [1], self.channels(data.parts), groups == 1)
+        channels = taken(data.order, [1], self.channels(data.parts), shape.G == 1)
         return self._layer(name, shape, data.parts, weight.parts, front=front, size=size, channels=channels)
-
-    def transposed_convolution(
-        self, name: str, data: Operand, weight: Operand, out: Shape, groups: int, stride: Sequence[int],
-        dilation: Sequence[int], padding: Sequence[int],
-    ) -> Parts:  # fmt: skip
-        """Add a transposed convolution: one layer with a count of its phases, or one layer per kind of phase."""
-        phases = transposed_convolution(data.shape, weight.shape, out, groups, stride, dilation, padding)
-        names = [name] if len(phases) == 1 else [f"{name}.phase{index}" for index in range(len(phases))]
-        return self.concatenate(
-            self._layer(own, phase, data.parts, weight.parts, count)
-            for own, (phase, count) in zip(names, phases.items(), strict=True)
-        )
 
     def matmul(
         self, name: str, left: Operand, right: Operand, weight_bytes: Fraction | None = None, rows: str | None = None

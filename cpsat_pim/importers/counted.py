@@ -2,7 +2,7 @@
 (docs/array.md, section 2: reordering, positions of products).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -154,6 +154,17 @@ class CountedLayers(SummedLayers):
             return {}, found[1]
         names = dict.fromkeys(self._end(part).layer for part in parts)
         return dict.fromkeys(names, View(reorder=found[0])), found[1]
+
+    def first_channels(self, whole: Parts, operands: Iterable[Parts]) -> list[int] | None:
+        """Return the first channel of each operand of a concatenation; None if they are not all there, or not known."""
+        firsts = []
+        for own in operands:
+            at = whole.index(own[0])
+            first = self.channels(whole[:at])
+            if whole[at : at + len(own)] != own or first is None:
+                return None
+            firsts.append(first)
+        return firsts
 
     def recount(self, parts: Parts, places: Map, others: Parts, wanted: Map) -> bool:
         """Count the positions of a product that nobody has read as those of a tensor that it is added to.

@@ -260,19 +260,14 @@ class Layers:
 
     def channels(self, parts: Parts) -> int | None:
         """Return the channels of a tensor with all of its parts side by side; None of the network's input."""
-        nodes = [self._node(self._end(part).layer) for part in parts]
-        return None if None in nodes else sum(node.blocks * node.workload.K for node in nodes if node is not None)
-
-    def first_channels(self, whole: Parts, operands: Iterable[Parts]) -> list[int] | None:
-        """Return the first channel of each operand of a concatenation; None if they are not all there, or not known."""
-        firsts = []
-        for own in operands:
-            at = whole.index(own[0])
-            first = self.channels(whole[:at])
-            if whole[at : at + len(own)] != own or first is None:
+        found = 0
+        for reorder, alike in itertools.groupby(map(self._end, parts), lambda end: end.reorder):
+            nodes = [self._node(end.layer) for end in alike]
+            if None in nodes:
                 return None
-            firsts.append(first)
-        return firsts
+            own = sum(node.blocks * node.workload.K for node in nodes if node is not None)
+            found += own if reorder is None else reorder.shape[1]
+        return found
 
     def _shape_of(self, name: str) -> ConvWorkload | None:
         """Return a layer's shape; None for the network's input."""
@@ -318,7 +313,7 @@ class Layers:
         if shape is None:
             return None
         size = source.size or (shape.P, shape.Q)
-        return shape.N * shape.G * shape.K * math.prod(size)
+        return math.prod(source.reorder.shape) if source.reorder else shape.N * shape.G * shape.K * math.prod(size)
 
     def _fresh(self, name: str) -> str:
         """Return a name that no layer has."""

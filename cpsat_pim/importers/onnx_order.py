@@ -11,7 +11,7 @@ from cpsat_pim.importers.channel_maps import Map, gathered, kept_map, small
 from cpsat_pim.importers.onnx_call import Call
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
 from cpsat_pim.importers.onnx_tensors import Tensors
-from cpsat_pim.importers.orders import Channels, Places, Rules, adding
+from cpsat_pim.importers.orders import Channels, Places, Rules, adding, is_one_layer
 from cpsat_pim.importers.products import Shape
 
 #: Operators that mix channels, or positions, and give as many of each back.
@@ -49,8 +49,8 @@ class _Order:
         if out is None or not self.tensors.origin(node.output[0]):
             return [None] * len(sizes)
         own = self.maps.get(node.input[0]) if node.input else None
-        if kind in ("Conv", "FusedConv", "QLinearConv"):
-            return [self.rules.convolved(out)]
+        if kind in ("Conv", "ConvTranspose", "FusedConv", "QLinearConv"):
+            return [self.rules.convolved(out) if is_one_layer(self.tensors.origin(node.output[0])) else None]
         if kind in ("MatMul", "Gemm"):
             return [self._product(out)]
         if kind == "Concat":

@@ -34,6 +34,11 @@ def adding(result: Parts, read: Sequence[Parts]) -> int | None:
     return read.index(own) if own in read else None
 
 
+def is_one_layer(result: Parts) -> bool:
+    """Return whether a convolution is one layer's output as it is, not phases that make it in another order."""
+    return len(result) == 1 and result[0][0].reorder is None
+
+
 class Channels:
     """Which channel each element is."""
 

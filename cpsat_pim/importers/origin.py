@@ -15,10 +15,10 @@ Pair = tuple[int, int]
 @frozen
 class Source:
     """A layer's output, or the network's input: behind `pool` if it is pooled, `resize` if it is then resized, and then
-    `pad` zeros (left, top).
+    `pad` zeros (left, top); or behind `reorder`, with those beside it that are reordered in the same way.
 
     `rest`: what `pool` is behind the first pooling, where there were several. `adds`: what is added to the layer's
-    output before. `channels`: of what is added, those that are taken, if not all; `reorder`: how it is reordered.
+    output before. `channels`: of what is added, those that are taken, if not all.
     """
 
     layer: str
@@ -38,11 +38,11 @@ class Source:
     def pooled(self, pool: Pool) -> "Source":
         """Return the source pooled once more. A window of windows is one window.
 
-        What is pooled behind a resizing is no view: the source is returned with a size that it does not have, so that
-        no plan takes it for one.
+        What is pooled behind a resizing or reordering is no view: the source is returned with a size that it does not
+        have, so that no plan takes it for one.
         """
-        if self.resize is not None:
-            return evolve(self, resize=None) if self.resize.size == pool.size else self
+        if (last := self.resize or self.reorder) is not None:
+            return evolve(self, resize=None, reorder=None) if last.size == pool.size else self
         if self.pool is None:
             return Source(self.layer, _behind(None, self.pad, pool), adds=self.adds)
         whole, rest = (_behind(one, self.pad, pool) for one in (self.pool, self.rest))
@@ -50,12 +50,16 @@ class Source:
 
     def resized(self, resize: Resize) -> "Source":
         """Return the source with other rows and columns; as it is where that is no single step."""
-        return self if self.resize is not None or any(self.pad) else evolve(self, resize=resize)
+        return self if self.resize or self.reorder or any(self.pad) else evolve(self, resize=resize)
+
+    def reordered(self, reorder: Reorder | None) -> "Source":
+        """Return a layer's output with its elements along other axes; None: as it is."""
+        return self if reorder is None else evolve(self, reorder=reorder)
 
     @property
     def size(self) -> Pair | None:
-        """Width and height, as they are pooled or resized; None for those of the layer."""
-        last = self.resize or self.pool
+        """Width and height, as they are pooled, resized or reordered; None for those of the layer."""
+        last = self.reorder or self.resize or self.pool
         return last.size if last else None
 
     def renamed(self, names: Mapping[str, str]) -> "Source":

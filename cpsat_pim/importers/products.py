@@ -1,14 +1,13 @@
-"""Convert products to layers: convolutions, transposed convolutions, matrix products with broadcasting, Einstein sums.
+"""Convert products to layers: convolutions, matrix products with broadcasting, Einstein sums.
 
-Axes are those of ONNX and torch: data [batch, channels, height, width], weights [out, in per group, height, width] or,
-if transposed, [in, out per group, height, width]. One-dimensional products have no height.
+Axes are those of ONNX and torch: data [batch, channels, height, width], weights [out, in per group, height, width].
+One-dimensional products have no height.
 
 Three-dimensional convolutions have a depth before the height. A layer has two spatial axes, so the third is unfolded:
 its output positions become part of N and its taps part of C. This is exact in multiplications, weights and outputs. The
 input counts an element once for each tap that reads it along the unfolded axis.
 """
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -61,7 +60,7 @@ def convolution(
         ValueError: data and weights differ in their channels.
     """
     axes = len(weight) - 2
-    _check_channels(data[-axes - 1], weight[1] * groups)
+    check_channels(data[-axes - 1], weight[1] * groups)
     if axes > 3:
         raise Unmappable(f"{axes}-D", math.prod(out) * math.prod(weight[1:]))
     sizes = [*zip(weight[2:], out[-axes:], stride, dilation, strict=True)]
@@ -85,50 +84,10 @@ def _unfolded(sizes: Sequence[tuple[int, int, int, int]]) -> int:
     return min(range(len(sizes)), key=growth)
 
 
-def transposed_convolution(
-    data: Shape,
-    weight: Shape,
-    out: Shape,
-    groups: int,
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    padding: Sequence[int],
-) -> Counter[ConvWorkload]:
-    """Convert a transposed convolution to the ordinary convolutions that it consists of, with their counts.
-
-    Output positions that are equal modulo the stride use the same taps of the kernel at different offsets of the input.
-    They form one convolution of stride 1. No product with an inserted zero is counted.
-
-    Raises:
-        Unmappable: it has more than three spatial axes.
-        ValueError: data and weights differ in their channels.
-    """
-    axes = len(weight) - 2
-    _check_channels(data[-axes - 1], weight[0])
-    sizes = [_space(values) for values in (weight[2:], out[-axes:], stride, dilation)]
-    columns, rows, layers = (_phases(*values) for values in zip(*sizes, _space(padding, 0), strict=True))
-    C, K, N = weight[0] // groups, weight[1], math.prod(out[: -axes - 1])
-    steps = tuple(d // math.gcd(d, s) for s, d in zip(*sizes[2:], strict=True))[:2]
-    phases: Counter[ConvWorkload] = Counter()
-    for (across, (R, P)), (down, (S, Q)), (deep, (taps, positions)) in itertools.product(
-        *([(count, phase) for phase, count in axis.items()] for axis in (columns, rows, layers))
-    ):
-        C_, N_ = C * taps, N * positions
-        phases[ConvWorkload(R=R, S=S, P=P, Q=Q, C=C_, K=K, N=N_, G=groups, dilation=steps)] += across * down * deep
-    return phases
-
-
-def _check_channels(given: int, taken: int) -> None:
+def check_channels(given: int, taken: int) -> None:
     """Raise a ValueError unless the weights take as many channels as the data have."""
     if given != taken:
         raise ValueError(f"the data have {given} channels, the weights take {taken}")
-
-
-def _phases(kernel: int, extent: int, stride: int, dilation: int, padding: int) -> Counter[tuple[int, int]]:
-    """Count the phases modulo the stride by (taps, output positions); phases without taps compute nothing."""
-    taps = Counter(tap * dilation % stride for tap in range(kernel))
-    positions = Counter((position + padding) % stride for position in range(extent))
-    return Counter((taps[phase], positions[phase]) for phase in taps if positions[phase])
 
 
 def matrix_product(left: Shape, right: Shape) -> ConvWorkload:
@@ -234,10 +193,10 @@ def _product(sizes: Sizes, letters: Iterable[str]) -> int:
 
 def _plane(sizes: Sequence[int]) -> tuple[int, int]:
     """Convert (height, width) or (width,) to (width, height)."""
-    return _space(sizes)[:2]
+    return spatial(sizes)[:2]
 
 
-def _space(sizes: Sequence[int], absent: int = 1) -> tuple[int, int, int]:
+def spatial(sizes: Sequence[int], absent: int = 1) -> tuple[int, int, int]:
     """Convert (depth, height, width), (height, width) or (width,) to (width, height, depth)."""
     if len(sizes) > 3:
         raise Unmappable(f"{len(sizes)}-D")

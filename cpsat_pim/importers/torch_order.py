@@ -13,10 +13,10 @@ from attrs import frozen
 from torch.fx import Node
 
 from cpsat_pim.importers.channel_maps import Map, kept_map, small
-from cpsat_pim.importers.orders import Rules, adding
+from cpsat_pim.importers.orders import Rules, adding, is_one_layer
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Shape
-from cpsat_pim.importers.torch_kinds import ATTENTION, CONVOLUTIONS, OPERANDS
+from cpsat_pim.importers.torch_kinds import ATTENTION, CONVOLUTIONS, OPERANDS, TRANSPOSED_CONVOLUTIONS
 from cpsat_pim.importers.torch_nodes import arguments_of
 
 _RESHAPING = ("view", "reshape", "_unsafe_view")
@@ -32,7 +32,7 @@ _SPREADING = (torch.ops.aten.expand.default, torch.ops.aten.expand_copy.default)
 @frozen
 class Order:
     """The parts and the maps of the nodes so far, of their channels or positions (`rules`), their sizes, and
-    `Layers.first_channels`.
+    `CountedLayers.first_channels`.
 
     A node with several results has a list of maps.
     """
@@ -68,8 +68,8 @@ class Order:
         out = self.shape(node)
         if isinstance(value, list | tuple):
             return self._moved(node, own) if node.target.is_view else [self._kept(kind, node, own, out)]
-        if kind in CONVOLUTIONS and not arguments_of(node).get("transposed"):
-            return self.rules.convolved(out)
+        if kind in (*CONVOLUTIONS, *TRANSPOSED_CONVOLUTIONS):
+            return self.rules.convolved(out) if is_one_layer(self.parts[node]) else None
         if kind in OPERANDS:
             return self._product(kind, node, out)
         if kind == ATTENTION and self._has_alike_heads(node):

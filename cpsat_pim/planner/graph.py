@@ -149,7 +149,7 @@ class _Builder:
 
     def _node_problems(self, node: NetworkNode) -> Iterator[str]:
         if node.count > 1:
-            unknown = "what each run reads is not known, as of recurrences and transposed convolutions"
+            unknown = "what each run reads is not known, as of recurrences"
             yield f"{node.name}: count must be 1 in a plan (got {node.count}): {unknown}; write the layers one by one"
         if not node.after:
             yield f"{node.name}: after: must name what it reads"

@@ -68,7 +68,7 @@ def _runs(network: Network, nodes: Sequence[NetworkNode], count: int) -> Iterato
 
 
 def _check_chain(network: Network, nodes: Sequence[NetworkNode], read: Sequence[str], output: str) -> None:
-    """Refuse a block whose later runs cannot read what the run before makes: phases, or steps of a recurrence."""
+    """Refuse a block whose later runs cannot read what the run before makes: steps of a recurrence."""
     last = next(node for node in nodes if node.name == output)
     made = last.blocks * last.workload.K
     for node in nodes:
@@ -76,7 +76,7 @@ def _check_chain(network: Network, nodes: Sequence[NetworkNode], read: Sequence[
         if node.weights and node.after == tuple(read) and node.channels is None and wanted != made:
             raise ValueError(
                 f"{network.name}: {node.name}: count: must read {wanted} channels in each run (got {made} of {output}"
-                " in the run before): no plan takes phases of a transposed convolution, or steps of a recurrence"
+                " in the run before): no plan takes steps of a recurrence"
             )
 
 

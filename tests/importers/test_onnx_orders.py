@@ -14,7 +14,7 @@ from cpsat_pim.importers import import_network
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.workload.joins import View
 from cpsat_pim.workload.reorders import Reorder
-from tests.importers.one_node import check_orders
+from tests.importers.one_node import check_orders, of_phases
 from tests.importers.onnx_models import imported, node, value, weight
 
 
@@ -25,22 +25,28 @@ def weights_of(file, network):
     found = {}
     for number, layer in enumerate(network.layers):
         if layer.weights:
-            (operator,) = (one for one in graph.node if one.name == layer.name)
+            (operator,) = (one for one in graph.node if one.name == layer.name.partition(".phase")[0])
             values = next(constants[name] for name in operator.input if name in constants)
             values = values.T if operator.op_type == "MatMul" else values
             shape = layer.workload
+            if operator.op_type == "ConvTranspose":
+                given = {one.name: onnx.helper.get_attribute_value(one) for one in operator.attribute}
+                kernel = values.astype(np.int64)
+                found[number] = of_phases(kernel, layer.name, shape, given["strides"][0], given["pads"][0])
+                continue
             sizes = (1, shape.G, shape.K, shape.C, shape.S, shape.R)
             found[number] = values.astype(np.int64).reshape(sizes)
     return found
 
 
 @pytest.mark.parametrize(
-    "name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused", "nested"]
+    "name",
+    ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused", "nested", "phased"],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_exported_orders_compute_what_the_model_does(tmp_path, monkeypatch, name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
-    sums of what lies in two orders: the last output, in whatever order it lies.
+    sums of what lies in two orders, transposed convolutions: the last output, in whatever order it lies.
     """
     torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
     monkeypatch.syspath_prepend(Path(__file__).parent)

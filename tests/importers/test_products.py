@@ -1,8 +1,6 @@
 """Shapes of products, against counts of elements and of multiplications by brute force."""
 
-import itertools
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from cpsat_pim.importers.products import (
     einsum_sizes,
     matrix_product,
     product_sum,
-    transposed_convolution,
 )
 from cpsat_pim.workload import ConvWorkload
 
@@ -61,15 +58,6 @@ def test_convolution_along_three_axes_unfolds_the_one_that_reads_nothing_twice(k
     assert layer.macs == math.prod(kernel) * math.prod(out) * 3 * 4
 
 
-def test_transposed_convolution_along_three_axes_multiplies_what_does_not_meet_an_inserted_zero():
-    """A 2x4x3 kernel of stride 2: counted tap by tap along each axis."""
-    sizes = [(2, 8, 2, 1, 0), (4, 8, 2, 1, 1), (3, 9, 2, 1, 0)]
-    kernel, out, stride, dilation, padding = zip(*sizes, strict=True)
-    phases = transposed_convolution((1, 6, 4, 4, 4), (6, 5, *kernel), (1, 5, *out), 1, stride, dilation, padding)
-    counted = math.prod(sum(taps_by_position(*axis)) for axis in sizes)
-    assert sum(layer.macs * count for layer, count in phases.items()) == counted * 6 * 5
-
-
 @pytest.mark.parametrize(
     ("left", "right", "summed", "bounds"),
     [
@@ -100,56 +88,6 @@ def test_convolution_of_other_channels_than_the_data_have_is_refused():
     """Six channels in two groups of three are not eight."""
     with pytest.raises(ValueError, match=r"^the data have 8 channels, the weights take 6$"):
         convolution((1, 8, 9, 9), (4, 3, 3, 3), (1, 4, 7, 7), 2, [1, 1], [1, 1])
-
-
-# --- Transposed convolutions -----------------------------------------------------------------------------------------
-
-
-def taps_by_position(kernel: int, extent: int, stride: int, dilation: int, padding: int) -> list[int]:
-    """For each output position how many taps fall on an element and not between two: input*stride + tap*dilation."""
-    return [
-        sum((position + padding - tap * dilation) % stride == 0 for tap in range(kernel)) for position in range(extent)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("kernel", "extent", "stride", "dilation", "padding"),
-    [
-        *[(2, 8, 2, 1, 0), (3, 8, 2, 1, 1), (4, 8, 2, 1, 1), (3, 9, 2, 1, 0), (3, 13, 3, 1, 1), (5, 6, 1, 1, 2)],
-        *[(1, 7, 2, 1, 0), (3, 11, 2, 2, 0), (3, 12, 4, 2, 1), (4, 9, 2, 3, 2), (2, 10, 6, 4, 0)],
-    ],
-)
-def test_transposed_convolution_multiplies_what_does_not_meet_an_inserted_zero(
-    kernel, extent, stride, dilation, padding
-):
-    """All MACs are those counted tap by tap, in both axes; each tap that is used at all is in one phase."""
-    counted = taps_by_position(kernel, extent, stride, dilation, padding)
-    phases = transposed_convolution(
-        (1, 6, 9, 9), (6, 5, kernel, kernel), (1, 10, extent, extent), 2, *([x, x] for x in (stride, dilation, padding))
-    )
-    assert sum(layer.macs * count for layer, count in phases.items()) == sum(counted) ** 2 * 3 * 5 * 2
-    taps = sum(layer.R * layer.S * count for layer, count in phases.items())
-    residues = {(position + padding) % stride for position in range(extent)}
-    assert taps == sum(tap * dilation % stride in residues for tap in range(kernel)) ** 2
-
-
-def test_transposed_convolution_of_like_phases_is_one_layer():
-    """A 4x4 kernel of stride 2 and padding 1 doubles 8x8: four 2x2 convolutions to 8x8 positions each."""
-    phases = transposed_convolution((1, 3, 8, 8), (3, 5, 4, 4), (1, 5, 16, 16), 1, [2, 2], [1, 1], [1, 1])
-    assert phases == Counter({ConvWorkload(R=2, S=2, P=8, Q=8, C=3, K=5): 4})
-
-
-def test_transposed_convolution_of_unlike_phases_is_a_layer_each():
-    """A 3x3 kernel of stride 2: even positions of an axis meet two taps, odd ones one, or the other way round."""
-    phases = transposed_convolution((1, 3, 8, 8), (3, 5, 3, 3), (1, 5, 16, 16), 1, [2, 2], [1, 1], [1, 1])
-    kernels = itertools.product((1, 2), repeat=2)
-    assert phases == Counter(ConvWorkload(R=R, S=S, P=8, Q=8, C=3, K=5) for R, S in kernels)
-
-
-def test_transposed_convolution_keeps_the_distance_of_its_taps():
-    """Stride 2 and dilation 4: taps are two input elements apart, and every second position meets none."""
-    (layer,) = transposed_convolution((1, 3, 8), (3, 5, 3), (1, 5, 23), 1, [2], [4], [0])
-    assert layer == ConvWorkload(R=3, P=12, C=3, K=5, dilation=(2, 1))
 
 
 # --- Matrix products -------------------------------------------------------------------------------------------------

@@ -136,15 +136,16 @@ def test_assorted_operators_have_their_shapes_and_their_graph():
     network = imported("assorted")
     assert layers(network) == {
         **layer("grouped", R=3, P=11, C=2, K=4, N=2, G=4, stride=(2, 1), dilation=(2, 1)),
-        **layer("up", R=2, P=11, C=16, K=8, N=2),
+        **layer("up.phase0", R=2, P=11, C=16, K=8, N=2),
+        **layer("up.phase1", R=2, P=11, C=16, K=8, N=2),
         **layer("mix", P=22, C=8, K=6, N=2),
         **layer("einsum", P=22, C=6, K=22, G=2),
         **layer("mv", P=22, C=22),
     }
-    read = [("input",), ("grouped",), ("up",), ("mix", "mix"), ("einsum", "einsum")]
+    phases = ("up.phase0", "up.phase1")
+    read = [("input",), ("grouped",), ("grouped",), phases, ("mix", "mix"), ("einsum", "einsum")]
     assert [x.after for x in network.layers] == read
-    assert [x.weights for x in network.layers] == [True] * 3 + [False] * 2
-    assert [x.count for x in network.layers] == [1, 2, 1, 1, 1]  # two phases of the transposed convolution
+    assert [x.weights for x in network.layers] == [True] * 4 + [False] * 2
 
 
 # --- Programs --------------------------------------------------------------------------------------------------------

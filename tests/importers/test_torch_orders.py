@@ -11,7 +11,8 @@ from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.repeats import written_out
 from cpsat_pim.workload.joins import View
 from cpsat_pim.workload.reorders import Reorder
-from tests.importers.one_node import check_orders
+from tests.importers.one_node import check_orders, of_phases, on_nodes
+from tracesim.array.execute import execute_plan
 
 torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
 
@@ -27,24 +28,37 @@ def in_this_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def weights_of(module, network):
     """int64[1, G, K, C, S, R] by layer: a parameter of its name, if it has one."""
-    found, named = {}, dict(module.named_parameters())
+    found, modules = {}, dict(module.named_modules())
     for number, node in enumerate(network.layers):
         if node.weights:
-            layer, values = node.workload, named[f"{node.name}.weight"].detach().numpy().astype(np.int64)
-            found[number] = values.reshape(1, layer.G, layer.K, layer.C, layer.S, layer.R)
+            layer, own = node.workload, modules[node.name.partition(".phase")[0]]
+            values = own.weight.detach().numpy().astype(np.int64)
+            if isinstance(own, torch.nn.ConvTranspose2d):
+                found[number] = of_phases(values, node.name, layer, own.stride[0], own.padding[0])
+            else:
+                found[number] = values.reshape(1, layer.G, layer.K, layer.C, layer.S, layer.R)
     return found
 
 
 @pytest.mark.parametrize(
-    "name", ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused", "nested"]
+    "name",
+    ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused", "nested", "phased"],
 )
 def test_imported_orders_compute_what_the_model_does(name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
-    sums of what lies in two orders: the last output, in whatever order it lies.
+    sums of what lies in two orders, transposed convolutions: the last output, in whatever order it lies.
     """
     models = __import__(MODELS)
     module, inputs = getattr(models, name)()
     check_orders(import_network(f"{MODELS}:{name}", {}).network, partial(weights_of, module), module, inputs)
+
+
+def test_unet_on_four_nodes_computes_what_the_model_does():
+    """Element by element: each node pulls the pixels that it reads of the transposed convolutions and the skips."""
+    module, inputs = __import__(MODELS).unet()
+    network = written_out(import_network(f"{MODELS}:unet", {}).network)
+    outcome = execute_plan(on_nodes(network, 2), inputs[0].numpy().astype(np.int64), weights_of(module, network))
+    np.testing.assert_array_equal(outcome.outputs[len(network.layers)], module(*inputs).detach().numpy())
 
 
 def test_attention_in_windows_says_which_pixels_it_reads():

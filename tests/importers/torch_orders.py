@@ -232,6 +232,50 @@ class Nested(nn.Module):
         return self.last(outer + nn.functional.interpolate(self.small(x), scale_factor=2, mode="nearest"))
 
 
+class Phased(nn.Module):
+    """Transposed convolutions: of like and of unlike phases, in groups, one behind the other, beside a map as it is and
+    beside each other.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, CHANNELS, 2, 2, bias=False)
+        self.twice = nn.ConvTranspose2d(CHANNELS, 3, 2, 2, bias=False)
+        self.skip = nn.Conv2d(2, 2, 1, bias=False)
+        self.mix = nn.Conv2d(5, CHANNELS, 3, 2, padding=1, bias=False)
+        self.over = nn.ConvTranspose2d(CHANNELS, CHANNELS, 4, 2, padding=1, groups=2, bias=False)
+        self.once = nn.ConvTranspose2d(CHANNELS, 3, 3, 2, padding=1, output_padding=1, bias=False)
+        self.wide = nn.ConvTranspose2d(CHANNELS, 2, 8, 4, padding=2, bias=False)
+        self.last = nn.Conv2d(5, 3, 3, 2, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        first = self.first(x)
+        mixed = self.mix(torch.cat([self.skip(x), self.twice(first)], 1))
+        return self.last(torch.cat([self.once(self.over(mixed)), self.wide(mixed)], 1))
+
+
+class UNet(nn.Module):
+    """Two levels: each is halved, doubled again by a transposed convolution, and concatenated with what was there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.ModuleList(nn.Conv2d(2 * level, 2 * level + 2, 3, padding=1, bias=False) for level in (1, 2, 3))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * level + 2, 2 * level, 2, 2, bias=False) for level in (3, 2))
+        self.join = nn.ModuleList(nn.Conv2d(4 * level, 2 * level, 3, padding=1, bias=False) for level in (3, 2))
+        self.head = nn.Conv2d(4, 3, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        kept = []
+        for down in self.down:
+            x = down(x if not kept else nn.functional.avg_pool2d(x, 2, divisor_override=1))
+            kept.append(x)
+        for up, join, skip in zip(self.up, self.join, kept[1::-1], strict=True):
+            x = join(torch.cat([up(x), skip], 1))
+        return self.head(x)
+
+
 def _model(module: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor]]:
     """The module with small integers as weights, and an input of such."""
     torch.manual_seed(0)
@@ -284,6 +328,17 @@ def fused():
 def nested():
     """Sums of sums that nobody reads alone."""
     return _model(Nested())
+
+
+def phased():
+    """Transposed convolutions."""
+    return _model(Phased())
+
+
+def unet():
+    """A U-Net, of twice the rows and columns."""
+    module, _ = _model(UNet())
+    return module, (torch.randint(-1, 2, (1, 2, 2 * SIDE, 2 * SIDE)).double(),)
 
 
 def hierarchical():

@@ -160,8 +160,8 @@ def test_each_sample_of_a_batch_has_a_second_operand_of_its_own(batch):
         ),
         (
             [node("a", ["input"], count=2)],
-            "n: a: count must be 1 in a plan (got 2): what each run reads is not known, as of recurrences and"
-            " transposed convolutions; write the layers one by one",
+            "n: a: count must be 1 in a plan (got 2): what each run reads is not known, as of recurrences;"
+            " write the layers one by one",
         ),
         (
             [node("a", ["input"]), node("b", ["input", "a"], C=2)],

@@ -198,8 +198,8 @@ def test_equal_runs_are_one_row(monkeypatch):
     assert len(solved.cost.steps) == 2
 
 
-def test_phases_of_a_transposed_convolution_are_refused():
-    """Each of four phases reads what was there before, not what the phase before makes: 3 of 6 channels."""
+def test_steps_that_do_not_read_what_the_step_before_makes_are_refused():
+    """Each of four steps reads 6 channels, the step before makes 3."""
     layer = ConvWorkload(name="up", P=4, C=6, K=3)
     network = Network(name="n", layers=[NetworkNode(name="up", count=4, after=["input"], workload=layer)])
     with pytest.raises(
