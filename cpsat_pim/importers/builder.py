@@ -31,7 +31,7 @@ from cpsat_pim.importers.products import (
 )
 from cpsat_pim.importers.reorders import Roles, Seen
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import InputSize, Range
+from cpsat_pim.workload.joins import InputSize, Range, View, Views
 
 
 class NetworkBuilder(CountedLayers):
@@ -138,9 +138,11 @@ class NetworkBuilder(CountedLayers):
         stated, weight_stated = self._stated(read, left.parts), self._stated(weight, right.parts)
         if stated is None or weight_stated is None:
             return None
-        views = {**weight_stated[0], **stated[0]}
-        if any(views[key] != view for key, view in weight_stated[0].items()):
-            return None
+        views: dict[str, Views] = {**weight_stated[0], **stated[0]}
+        ends, weight_ends = ({self._end(part).layer for part in operand.parts} for operand in (left, right))
+        for own in ends & weight_ends:
+            seen = stated[0].get(own, View()), weight_stated[0].get(own, View())
+            views[own] = seen[0] if seen[0] == seen[1] else seen
         shape = matrix_product(left.shape, right.shape)
         return self._layer(
             name, shape, left.parts, right.parts, weight_rows=rows, channels=stated[1],

@@ -23,7 +23,7 @@ from cpsat_pim.importers.origin import Pair, Part, Parts, Source, each_source
 from cpsat_pim.importers.progress import Progress, SkippedOperator
 from cpsat_pim.importers.reorders import Seen
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import InputSize, Pool, Range, Resize, View
+from cpsat_pim.workload.joins import InputSize, Pool, Range, Resize, Views
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 Widths = dict[str, int | Fraction]
@@ -205,7 +205,7 @@ class Layers:
         channels: tuple[Range, ...] | None = None,
         weight_channels: tuple[Range, ...] | None = None,
         shared_heads: bool | None = None,
-        views: Mapping[str, View] | None = None,
+        views: Mapping[str, Views] | None = None,
         read: Seen | None = None,
     ) -> Parts:
         """Add a layer, with its `own` widths, zeros (left, top) in `front` of its data, and the `size` of these.

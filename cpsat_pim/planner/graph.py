@@ -98,7 +98,8 @@ class _Builder:
 
     def _weight_view(self, node: NetworkNode) -> Reorder | None:
         """How a layer sees the tensor that it reads as W."""
-        view = view_of(node.views, node.after[1])
+        first, second = node.after[:2]
+        view = view_of(node.views, second, int(first == second))
         return view.reorder if view else None
 
     def _seen_weights(self, node: NetworkNode) -> Shape:
@@ -176,9 +177,10 @@ class _Builder:
         parts = parts_of(node)
         is_weight_seen = not node.weights and self._weight_view(node) is not None
         names = [part.name for part in parts]
+        listed = names if node.weights else [*node.after]
         for name, views in (node.views or {}).items():
-            if isinstance(views, tuple) and len(views) != names.count(name):
-                yield f"{node.name}: views: {name}: must be {names.count(name)}, one each time (got {len(views)})"
+            if isinstance(views, tuple) and len(views) != listed.count(name):
+                yield f"{node.name}: views: {name}: must be {listed.count(name)}, one each time (got {len(views)})"
         named = {*names, *(node.after[1:] if is_weight_seen else ())}
         if any(view.channels for view in all_views(node.views)):
             yield f"{node.name}: views: must not have channels, which are those of the layer"

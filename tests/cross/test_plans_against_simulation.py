@@ -324,6 +324,23 @@ NETWORKS = {
             views={**dict.fromkeys(UP, SHUFFLED), "small": resized(6, 4, "linear")},
         ),
     ),
+    "crossed": widths(  # attention of two heads between channels: the sums run over pixels; I and W are one tensor
+        layer("a", ["input"], P=3, Q=2, C=2, K=12),
+        layer(
+            "b",
+            ["a", "a"],
+            P=2,
+            C=6,
+            K=2,
+            G=2,
+            weights=False,
+            weight_rows="C",
+            channels=[[0, 4]],
+            weight_channels=[[4, 8]],
+            views={"a": (reordered(C=[["C", 2, 2], ["H", 2, 1], ["W", 3, 1]], W=[["C", 2, 1]]), View())},
+        ),
+        layer("c", ["b", "a"], P=2, C=2, K=6, G=2, weights=False, weight_rows="K", weight_channels=[[8, 12]]),
+    ),
     "windows": widths(  # attention of two heads in windows, and its output pixel by pixel again
         layer("a", ["input"], P=6, Q=4, C=2, K=12),
         layer(

@@ -11,6 +11,7 @@ from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan
 from cpsat_pim.planner.repeats import written_out
 from cpsat_pim.planner.simulation import to_records
+from cpsat_pim.workload.joins import all_views
 from tests.planner.made_up import NODE
 from tests.tracesim.array.reference import evaluate
 
@@ -41,7 +42,7 @@ def check_orders(network, weights_of, module, inputs):
         made = np.moveaxis(made, 1, 3)
     np.testing.assert_array_equal(made.reshape(expected.shape), expected)
     assert any(layer.adds or layer.input_adds for layer in network.layers) or any(
-        view.reorder for layer in network.layers for view in (layer.views or {}).values()
+        view.reorder for layer in network.layers for view in all_views(layer.views)
     )
 
 

@@ -42,11 +42,24 @@ def weights_of(module, network):
 
 @pytest.mark.parametrize(
     "name",
-    ["windowed", "shuffled", "grid", "partial", "aggregated", "hierarchical", "mixed", "fused", "nested", "phased"],
+    [
+        "windowed",
+        "shuffled",
+        "grid",
+        "partial",
+        "aggregated",
+        "hierarchical",
+        "mixed",
+        "fused",
+        "nested",
+        "phased",
+        "crossed",
+    ],
 )
 def test_imported_orders_compute_what_the_model_does(name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
-    sums of what lies in two orders, transposed convolutions: the last output, in whatever order it lies.
+    sums of what lies in two orders, transposed convolutions, attention between channels: the last output, in whatever
+    order it lies.
     """
     models = __import__(MODELS)
     module, inputs = getattr(models, name)()

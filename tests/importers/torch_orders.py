@@ -255,6 +255,24 @@ class Phased(nn.Module):
         return self.last(torch.cat([self.once(self.over(mixed)), self.wide(mixed)], 1))
 
 
+class Crossed(nn.Module):
+    """Attention without a softmax between channels: pixels are what queries and keys are summed over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.qkv = nn.Linear(CHANNELS, 3 * CHANNELS, bias=False)
+        self.proj = nn.Linear(CHANNELS, 3, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        tokens = self.first(x).flatten(2).transpose(1, 2)
+        heads = self.qkv(tokens).reshape(len(x), SIDE * SIDE, 3, HEADS, CHANNELS // HEADS)
+        q, k, v = heads.permute(2, 0, 3, 4, 1)
+        context = (q @ k.transpose(-2, -1)) @ v
+        return self.proj(context.permute(0, 3, 1, 2).reshape(len(x), SIDE * SIDE, CHANNELS))
+
+
 class UNet(nn.Module):
     """Two levels: each is halved, doubled again by a transposed convolution, and concatenated with what was there."""
 
@@ -333,6 +351,11 @@ def nested():
 def phased():
     """Transposed convolutions."""
     return _model(Phased())
+
+
+def crossed():
+    """Attention between channels."""
+    return _model(Crossed())
 
 
 def unet():
