@@ -9,9 +9,10 @@ from attrs import evolve
 from cpsat_pim.importers.channel_maps import (
     Map,
     distinct,
+    of_product,
     own_axes,
-    places_along,
     product_channels,
+    product_places,
     repeats_along,
     shared_axes,
     taken,
@@ -28,6 +29,7 @@ from cpsat_pim.importers.products import (
     einsum_sizes,
     matrix_product,
     product_sum,
+    transposed,
 )
 from cpsat_pim.importers.reorders import Roles, Seen
 from cpsat_pim.workload import ConvWorkload
@@ -309,7 +311,8 @@ class NetworkBuilder(CountedLayers):
         shape = (*batch, shared, heads // shared, rows, value.shape[-2])
         read = Operand(shape, self.merge(scores, *others))
         if heads == shared:
-            maps = product_channels(shape, value.shape, shape), places_along(shape, [*own_axes(shape, value.shape), -2])
+            sizes, is_turned = (query.shape, transposed(key.shape), shape), not query.parts
+            maps = (of_product(rule, *sizes, is_turned) for rule in (product_channels, product_places))
             read = Operand(shape, read.parts, *maps)
         return self.matmul(f"{name}.context", read, value, rows="C")
 

@@ -5,13 +5,13 @@ Axes along which nothing changes take no memory. No map (None) stands for a tens
 readers are taken to read all channels in order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cpsat_pim.importers.products import Shape
+from cpsat_pim.importers.products import Shape, transposed
 from cpsat_pim.workload.joins import Range
 
 Map = NDArray[np.int64]
@@ -65,6 +65,21 @@ def product_channels(left: Shape, right: Shape, out: Shape) -> Map | None:
             index = index + own * count
             count *= theirs
     return np.broadcast_to(index, out)
+
+
+def product_places(left: Shape, right: Shape, out: Shape) -> Map | None:
+    """Return the map of the positions of the same product: batch axes of the left operand alone, and its rows."""
+    return places_along(out, [*own_axes(left, right), -2])
+
+
+def of_product(
+    rule: Callable[[Shape, Shape, Shape], Map | None], left: Shape, right: Shape, out: Shape, is_turned: bool
+) -> Map | None:
+    """Return such a map of a product; `is_turned`: the left operand is W, so that it is computed transposed."""
+    if not is_turned:
+        return rule(left, right, out)
+    found = rule(*(transposed(shape) for shape in (right, left, out)))
+    return None if found is None else found.swapaxes(-1, -2)
 
 
 def own_axes(left: Shape, right: Shape) -> list[int]:

@@ -74,12 +74,12 @@ class _Order:
         return self.rules.combined([self.tensors.origin(name) for name in read], given, out)
 
     def _product(self, out: Shape) -> Map | None:
-        left, right = self.node.input[:2]
-        if not self.tensors.origin(left):
+        left, right = (bool(self.tensors.origin(name)) for name in self.node.input[:2])
+        if left and not right and len(self.call.shape(1)) == 2:
+            return self.rules.rows(out)
+        if self.call.kind == "Gemm":
             return None
-        if self.call.kind == "Gemm" or not self.tensors.origin(right):
-            return self.rules.rows(out) if len(self.call.shape(1)) == 2 else None
-        return self.rules.product(self.call.shape(0), self.call.shape(1), out)
+        return self.rules.product(self.call.shape(0), self.call.shape(1), out, not left)
 
     def _concatenated(self, axis: int) -> Map | None:
         """Return the map of what is concatenated along its channels, or with constants along another axis."""

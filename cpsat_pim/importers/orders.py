@@ -12,9 +12,10 @@ from cpsat_pim.importers.channel_maps import (
     channels_along,
     common_map,
     kept_map,
-    own_axes,
+    of_product,
     places_along,
     product_channels,
+    product_places,
     side_by_side,
 )
 from cpsat_pim.importers.origin import Parts
@@ -50,9 +51,9 @@ class Channels:
         """Return the map of a product of rows of channels with a matrix of constants."""
         return channels_along(out, -1)
 
-    def product(self, left: Shape, right: Shape, out: Shape) -> Map | None:
-        """Return the map of a matrix product of two activations."""
-        return product_channels(left, right, out)
+    def product(self, left: Shape, right: Shape, out: Shape, is_turned: bool = False) -> Map | None:
+        """Return the map of a matrix product, of which the left operand is W if it `is_turned`."""
+        return of_product(product_channels, left, right, out, is_turned)
 
     def joined(self, maps: Sequence[Map | None], firsts: Sequence[int], axis: int) -> Map | None:
         """Return the map of tensors that are concatenated; `firsts`: their first channels."""
@@ -87,9 +88,9 @@ class Places:
         """Return the map of a product of rows of channels with a matrix of constants."""
         return places_along(out, range(len(out) - 1))
 
-    def product(self, left: Shape, right: Shape, out: Shape) -> Map | None:
-        """Return the map of a matrix product of two activations."""
-        return places_along(out, [*own_axes(left, right), -2])
+    def product(self, left: Shape, right: Shape, out: Shape, is_turned: bool = False) -> Map | None:
+        """Return the map of a matrix product, of which the left operand is W if it `is_turned`."""
+        return of_product(product_places, left, right, out, is_turned)
 
     def joined(self, maps: Sequence[Map | None], firsts: Sequence[int], axis: int) -> Map | None:
         """Return the map of tensors that are concatenated: each keeps the positions of its layer."""

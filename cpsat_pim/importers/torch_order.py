@@ -113,11 +113,9 @@ class Order:
 
     def _product(self, kind: str, node: Node, out: Shape) -> Map | None:
         left, right = (arguments_of(node)[name] for name in OPERANDS[kind])
-        if not self.parts[left]:
-            return None
-        if not self.parts[right]:
-            return self.rules.rows(out) if len(self.shape(right)) == 2 else None
-        return self.rules.product(self.shape(left), self.shape(right), out)
+        if self.parts[left] and not self.parts[right] and len(self.shape(right)) == 2:
+            return self.rules.rows(out)
+        return self.rules.product(self.shape(left), self.shape(right), out, not self.parts[left])
 
     def _concatenated(self, node: Node, out: Shape) -> Map | None:
         """Return the map of what is concatenated along its channels, or with constants along another axis."""

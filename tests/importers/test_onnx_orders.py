@@ -27,7 +27,7 @@ def weights_of(file, network):
         if layer.weights:
             (operator,) = (one for one in graph.node if one.name == layer.name.partition(".phase")[0])
             values = next(constants[name] for name in operator.input if name in constants)
-            values = values.T if operator.op_type == "MatMul" else values
+            values = values.T if operator.op_type == "MatMul" and operator.input[0] not in constants else values
             shape = layer.workload
             if operator.op_type == "ConvTranspose":
                 given = {one.name: onnx.helper.get_attribute_value(one) for one in operator.attribute}
@@ -53,13 +53,14 @@ def weights_of(file, network):
         "nested",
         "phased",
         "crossed",
+        "queried",
     ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_exported_orders_compute_what_the_model_does(tmp_path, monkeypatch, name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
-    sums of what lies in two orders, transposed convolutions, attention between channels: the last output, in whatever
-    order it lies.
+    sums of what lies in two orders, transposed convolutions, attention between channels or of constant queries: the
+    last output, in whatever order it lies.
     """
     torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
     monkeypatch.syspath_prepend(Path(__file__).parent)

@@ -28,11 +28,12 @@ def in_this_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def weights_of(module, network):
     """int64[1, G, K, C, S, R] by layer: a parameter of its name, if it has one."""
-    found, modules = {}, dict(module.named_modules())
+    found, modules, constants = {}, dict(module.named_modules()), dict(module.named_parameters())
     for number, node in enumerate(network.layers):
         if node.weights:
-            layer, own = node.workload, modules[node.name.partition(".phase")[0]]
-            values = own.weight.detach().numpy().astype(np.int64)
+            layer, name = node.workload, node.name.partition(".phase")[0]
+            own, values = modules.get(name), constants[name if name in constants else f"{name}.weight"]
+            values = values.detach().numpy().astype(np.int64)
             if isinstance(own, torch.nn.ConvTranspose2d):
                 found[number] = of_phases(values, node.name, layer, own.stride[0], own.padding[0])
             else:
@@ -54,16 +55,30 @@ def weights_of(module, network):
         "nested",
         "phased",
         "crossed",
+        "queried",
     ],
 )
 def test_imported_orders_compute_what_the_model_does(name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
-    sums of what lies in two orders, transposed convolutions, attention between channels: the last output, in whatever
-    order it lies.
+    sums of what lies in two orders, transposed convolutions, attention between channels or of constant queries: the
+    last output, in whatever order it lies.
     """
     models = __import__(MODELS)
     module, inputs = getattr(models, name)()
     check_orders(import_network(f"{MODELS}:{name}", {}).network, partial(weights_of, module), module, inputs)
+
+
+def test_constant_queries_are_read_alike_in_one_operator():
+    """Shapes, channels and views of all layers, whatever they are called."""
+    told = [
+        [
+            (layer.workload.bounds, layer.channels, layer.weight_channels, [*(layer.views or {}).values()])
+            for layer in import_network(f"{MODELS}:queried", {"is_one": is_one}).network.layers
+        ]
+        for is_one in (0, 1)
+    ]
+    assert told[0] == told[1]
+    assert any(views for *_, views in told[0])
 
 
 def test_unet_on_four_nodes_computes_what_the_model_does():

@@ -273,6 +273,29 @@ class Crossed(nn.Module):
         return self.proj(context.permute(0, 3, 1, 2).reshape(len(x), SIDE * SIDE, CHANNELS))
 
 
+class Queried(nn.Module):
+    """Attention of constant queries, in one operator or without a softmax: scores are computed transposed."""
+
+    def __init__(self, is_one: bool) -> None:
+        super().__init__()
+        self.is_one = is_one
+        self.first = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.queries = nn.Parameter(torch.zeros(HEADS, 5, CHANNELS // HEADS))
+        self.kv = nn.Linear(CHANNELS, 2 * CHANNELS, bias=False)
+        self.proj = nn.Linear(CHANNELS, 3, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        tokens = self.first(x).flatten(2).transpose(1, 2)
+        heads = self.kv(tokens).reshape(len(x), SIDE * SIDE, 2, HEADS, CHANNELS // HEADS)
+        k, v = heads.permute(2, 0, 3, 1, 4)
+        if self.is_one:
+            context = nn.functional.scaled_dot_product_attention(self.queries[None], k, v)
+        else:
+            context = (self.queries @ k.transpose(-2, -1)) @ v
+        return self.proj(context.transpose(1, 2).reshape(len(x), 5, CHANNELS))
+
+
 class UNet(nn.Module):
     """Two levels: each is halved, doubled again by a transposed convolution, and concatenated with what was there."""
 
@@ -356,6 +379,11 @@ def phased():
 def crossed():
     """Attention between channels."""
     return _model(Crossed())
+
+
+def queried(is_one: bool = False):
+    """Attention of constant queries."""
+    return _model(Queried(is_one))
 
 
 def unet():
