@@ -18,6 +18,7 @@ from cpsat_pim.importers.channel_maps import (
     taken,
 )
 from cpsat_pim.importers.counted import CountedLayers, Operand
+from cpsat_pim.importers.einstein import einstein_sum, einsum_sizes, matrix_form
 from cpsat_pim.importers.layers import Widths
 from cpsat_pim.importers.origin import FED, Pair, Parts, each_source
 from cpsat_pim.importers.phases import transposed_convolution
@@ -25,8 +26,6 @@ from cpsat_pim.importers.products import (
     Shape,
     Unmappable,
     convolution,
-    einstein_sum,
-    einsum_sizes,
     matrix_product,
     product_sum,
     transposed,
@@ -229,6 +228,9 @@ class NetworkBuilder(CountedLayers):
         """Add an Einstein sum, a layer for each operand but the first: products from left to right, each summed over
         the axes that neither the result nor a later operand has. A sum of one operand only moves and adds elements.
         """
+        if len(operands) == 2 and (form := matrix_form(equation, *(operand.shape for operand in operands))):
+            left, right = operands[0].moved(form.left, form.left_shape), operands[1].moved(form.right, form.right_shape)
+            return self.matmul(name, left, right)
         first, *others, result = einsum_sizes(equation, [operand.shape for operand in operands])
         parts = operands[0].parts
         for index, (operand, sizes) in enumerate(zip(operands[1:], others, strict=True)):

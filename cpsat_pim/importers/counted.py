@@ -41,6 +41,11 @@ class Operand:
         maps = (one if one is None or one.ndim < 2 else one.swapaxes(-1, -2) for one in (self.order, self.places))
         return Operand(transposed(self.shape), self.parts, *maps)
 
+    def moved(self, axes: Sequence[int], shape: Shape) -> "Operand":
+        """Return the tensor with its axes in this order, then with other sizes."""
+        maps = (one if one is None else one.transpose(axes).reshape(shape) for one in (self.order, self.places))
+        return Operand(shape, self.parts, *maps)
+
     def reshaped(self, shape: Shape) -> "Operand":
         """Return the tensor with other sizes."""
         return Operand(

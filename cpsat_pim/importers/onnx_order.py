@@ -11,7 +11,7 @@ from cpsat_pim.importers.channel_maps import Map, gathered, kept_map, small
 from cpsat_pim.importers.onnx_call import Call
 from cpsat_pim.importers.onnx_operators import ELEMENTWISE
 from cpsat_pim.importers.onnx_tensors import Tensors
-from cpsat_pim.importers.orders import Channels, Places, Rules, adding, is_one_layer
+from cpsat_pim.importers.orders import Channels, Places, Rules, adding, is_one_layer, of_einsum
 from cpsat_pim.importers.products import Shape
 
 #: Operators that mix channels, or positions, and give as many of each back.
@@ -53,6 +53,9 @@ class _Order:
             return [self.rules.convolved(out) if is_one_layer(self.tensors.origin(node.output[0])) else None]
         if kind in ("MatMul", "Gemm"):
             return [self._product(out)]
+        if kind == "Einsum":
+            sizes, is_turned = [*map(self.call.shape, range(len(node.input)))], not self.tensors.origin(node.input[0])
+            return [of_einsum(self.rules, self.call.given["equation"].decode(), sizes, is_turned)]
         if kind == "Concat":
             return [self._concatenated(self.call.given["axis"])]
         if kind == "Split" and own is not None:

@@ -18,6 +18,7 @@ from cpsat_pim.importers.channel_maps import (
     product_places,
     side_by_side,
 )
+from cpsat_pim.importers.einstein import matrix_form
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Shape
 
@@ -121,3 +122,15 @@ class Places:
 
 #: What maps are of.
 Rules = Channels | Places
+
+
+def of_einsum(rules: Rules, equation: str, shapes: Sequence[Shape | None], is_turned: bool) -> Map | None:
+    """Return the map of an Einstein sum, whose first operand is W if it `is_turned`; None if it is no product of two
+    matrices.
+    """
+    known = [shape for shape in shapes if shape is not None]
+    form = matrix_form(equation, *known) if len(known) == 2 == len(shapes) else None
+    if form is None:
+        return None
+    found = rules.product(form.left_shape, form.right_shape, form.out, is_turned)
+    return None if found is None else found.reshape(form.spelled).transpose(form.order)

@@ -1,4 +1,4 @@
-"""Convert products to layers: convolutions, matrix products with broadcasting, Einstein sums.
+"""Convert products to layers: convolutions, matrix products with broadcasting.
 
 Axes are those of ONNX and torch: data [batch, channels, height, width], weights [out, in per group, height, width].
 One-dimensional products have no height.
@@ -9,7 +9,6 @@ input counts an element once for each tap that reads it along the unfolded axis.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import zip_longest
 from typing import TypeVar
@@ -19,9 +18,6 @@ from cpsat_pim.workload import ConvWorkload
 Shape = tuple[int, ...]
 
 Tensor = TypeVar("Tensor", bound=Hashable)
-
-#: The sizes of axes by letter.
-Sizes = dict[str, int]
 
 
 class Unmappable(Exception):
@@ -107,35 +103,6 @@ def transposed(shape: Shape) -> Shape:
     return (*shape[:-2], *reversed(shape[-2:]))
 
 
-def einsum_sizes(equation: str, shapes: Sequence[Shape]) -> list[Sizes]:
-    """Return the sizes of the axes longer than 1, by letter, of each operand of an Einstein sum, then of its result.
-
-    A letter that occurs twice in an operand takes its diagonal, which has the letter once.
-    """
-    terms, arrow, out = equation.replace(" ", "").partition("->")
-    spelled = [_letters(term, len(shape)) for term, shape in zip(terms.split(","), shapes, strict=True)]
-    operands = [
-        {letter: size for letter, size in zip(letters, shape, strict=True) if size > 1}
-        for letters, shape in zip(spelled, shapes, strict=True)
-    ]
-    kept = set(out.replace("...", _ELLIPSIS)) if arrow else _implicit(terms)
-    sizes = {letter: size for operand in operands for letter, size in operand.items()}
-    return [*operands, {letter: size for letter, size in sizes.items() if letter in kept}]
-
-
-def einstein_sum(ours: Sizes, theirs: Sizes, kept: Iterable[str]) -> ConvWorkload:
-    """Convert the product of two operands whose axes are summed unless they are `kept`: shared axes are C if summed,
-    else G; an axis of one operand is P or K. One that is summed in one operand alone is summed before the product.
-    """
-    both, kept = ours.keys() & theirs.keys(), set(kept)
-    return ConvWorkload(
-        G=_product(ours, both & kept),
-        C=_product(ours, both - kept),
-        P=_product(ours, (ours.keys() - both) & kept),
-        K=_product(theirs, (theirs.keys() - both) & kept),
-    )
-
-
 def product_sum(left: Shape, right: Shape, summed: Iterable[int]) -> ConvWorkload | None:
     """Convert the sum, along some axes, of the element-wise product of two broadcast tensors.
 
@@ -171,24 +138,6 @@ def sources(tensors: Iterable[Tensor], read: Callable[[Tensor], Iterable[Tensor]
             ahead += behind
             found |= set() if behind else {tensor}
     return found
-
-
-#: The axes of an ellipsis, the last one last.
-_ELLIPSIS = "0123456789"
-
-
-def _letters(term: str, rank: int) -> str:
-    """Return a term with an ellipsis spelled out."""
-    return term.replace("...", _ELLIPSIS[len(_ELLIPSIS) - rank + len(term.replace("...", "")) :])
-
-
-def _implicit(terms: str) -> set[str]:
-    """Return the output axes of an equation that names none: letters that occur once, and the ellipsis."""
-    return {letter for letter, times in Counter(terms).items() if times == 1} | set(_ELLIPSIS)
-
-
-def _product(sizes: Sizes, letters: Iterable[str]) -> int:
-    return math.prod(sizes[letter] for letter in letters)
 
 
 def _plane(sizes: Sequence[int]) -> tuple[int, int]:

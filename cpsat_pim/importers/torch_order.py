@@ -13,7 +13,7 @@ from attrs import frozen
 from torch.fx import Node
 
 from cpsat_pim.importers.channel_maps import Map, kept_map, small
-from cpsat_pim.importers.orders import Rules, adding, is_one_layer
+from cpsat_pim.importers.orders import Rules, adding, is_one_layer, of_einsum
 from cpsat_pim.importers.origin import Parts
 from cpsat_pim.importers.products import Shape
 from cpsat_pim.importers.torch_kinds import ATTENTION, CONVOLUTIONS, OPERANDS, TRANSPOSED_CONVOLUTIONS
@@ -72,6 +72,9 @@ class Order:
             return self.rules.convolved(out) if is_one_layer(self.parts[node]) else None
         if kind in OPERANDS:
             return self._product(kind, node, out)
+        if kind == "einsum":
+            equation, tensors = (arguments_of(node)[name] for name in ("equation", "tensors"))
+            return of_einsum(self.rules, equation, [*map(self.shape, tensors)], not self.parts[tensors[0]])
         if kind == ATTENTION and self._has_alike_heads(node):
             return self.rules.product(out, self.shape(arguments_of(node)["value"]), out)
         if kind == "cat":

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from cpsat_pim.base.dims import Tensor
+from cpsat_pim.importers.einstein import einstein_sum, einsum_sizes
 from cpsat_pim.importers.products import (
     Unmappable,
     convolution,
-    einstein_sum,
-    einsum_sizes,
     matrix_product,
     product_sum,
 )

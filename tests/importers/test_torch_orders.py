@@ -56,12 +56,13 @@ def weights_of(module, network):
         "phased",
         "crossed",
         "queried",
+        "einstein",
     ],
 )
 def test_imported_orders_compute_what_the_model_does(name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
-    sums of what lies in two orders, transposed convolutions, attention between channels or of constant queries: the
-    last output, in whatever order it lies.
+    sums of what lies in two orders, transposed convolutions, attention between channels, of constant queries or in
+    Einstein sums: the last output, in whatever order it lies.
     """
     models = __import__(MODELS)
     module, inputs = getattr(models, name)()

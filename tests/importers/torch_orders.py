@@ -296,6 +296,28 @@ class Queried(nn.Module):
         return self.proj(context.transpose(1, 2).reshape(len(x), 5, CHANNELS))
 
 
+class Einstein(nn.Module):
+    """Attention without a softmax in a grid of windows, in Einstein sums."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.qkv = nn.Linear(CHANNELS, 3 * CHANNELS, bias=False)
+        self.proj = nn.Linear(CHANNELS, CHANNELS, bias=False)
+        self.last = nn.Conv2d(CHANNELS, 3, 3, padding=1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        n, side = x.shape[0], SIDE // WINDOW
+        cut = self.first(x).permute(0, 2, 3, 1).reshape(n, WINDOW, side, WINDOW, side, CHANNELS)
+        grid = cut.permute(0, 2, 4, 1, 3, 5).reshape(n, side * side, WINDOW * WINDOW, CHANNELS)
+        heads = self.qkv(grid).reshape(n, side * side, WINDOW * WINDOW, 3, HEADS, CHANNELS // HEADS)
+        q, k, v = heads.permute(3, 0, 1, 4, 2, 5)
+        context = torch.einsum("bghij,bghjd->bgihd", torch.einsum("bghid,bghjd->bghij", q, k), v)
+        made = self.proj(context.reshape(grid.shape)).reshape(n, side, side, WINDOW, WINDOW, CHANNELS)
+        return self.last(made.permute(0, 5, 3, 1, 4, 2).reshape(n, CHANNELS, SIDE, SIDE))
+
+
 class UNet(nn.Module):
     """Two levels: each is halved, doubled again by a transposed convolution, and concatenated with what was there."""
 
@@ -384,6 +406,11 @@ def crossed():
 def queried(is_one: bool = False):
     """Attention of constant queries."""
     return _model(Queried(is_one))
+
+
+def einstein():
+    """Einstein sums."""
+    return _model(Einstein())
 
 
 def unet():
