@@ -9,7 +9,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from cpsat_pim.importers.channel_maps import Map, distinct
-from cpsat_pim.importers.origin import Part, Parts, Source
+from cpsat_pim.importers.origin import Part, Parts, Source, each_source
 from cpsat_pim.workload.joins import ADD, View
 from cpsat_pim.workload.network import INPUT, NetworkNode
 
@@ -36,6 +36,26 @@ def _is_whole(source: Source) -> bool:
     return source == Source(source.layer, adds=source.adds)
 
 
+def sum_with_phases(operands: Sequence[Parts]) -> Parts | None:
+    """Return the sum of what the phases of a transposed convolution make and of sums of layers' outputs, which its
+    readers make; None if operands are none such.
+    """
+    phases = [parts for parts in operands if all(len(part) == 1 and part[0].reorder for part in parts)]
+    others = [parts[0] for parts in operands if len(parts) == 1 and all(map(_is_output, parts[0]))]
+    if (
+        len(phases) != 1
+        or len(others) != len(operands) - 1
+        or len({(part[0].reorder, part[0].pad) for part in phases[0]}) > 1
+    ):
+        return None
+    return each_source(phases[0], lambda source: evolve(source, plus=(*source.plus, *others)))
+
+
+def _is_output(source: Source) -> bool:
+    """Return whether it is what a layer makes, and nothing else."""
+    return source == Source(source.layer) and source.layer != INPUT
+
+
 def sum_with_slice(
     operands: Sequence[Parts], maps: Sequence[Map | None], channels: Sequence[int | None]
 ) -> Source | None:
@@ -60,10 +80,10 @@ def sum_with_slice(
 
 
 def sums_of(parts: Iterable[Source]) -> Iterable[Source]:
-    """Yield the sources of a tensor, and those that are added to what they are made of."""
+    """Yield the sources of a tensor, and those that are added to what they are made of, or to them."""
     for source in parts:
         yield source
-        yield from sums_of(source.adds)
+        yield from sums_of((*source.adds, *source.added))
 
 
 def with_added(
@@ -122,15 +142,39 @@ class _Sums:
                 found += inner
         return found if len({one.layer for one in found}) == len(found) else None
 
+    def beside(self, sources: Sequence[Source]) -> list[str] | None:
+        """Return the tensors that a layer adds to all that it reads. None if it does not add the same to all of it, or
+        where a tensor's name stands for another sum.
+        """
+        if len({(one.reorder, one.plus) for one in sources}) > 1 or any(one.adds for one in sources):
+            return None
+        found: list[str] = []
+        for part in sources[0].plus:
+            names = {source.layer for source in part}
+            others = {first: self._others(first) for first in names}
+            left = names.difference(*(own for own in others.values() if own <= names))
+            if any(not others[first] <= names for first in left):
+                return None
+            found += sorted(left)
+        return found if len({*found}) == len(found) else None
+
+    def _others(self, first: str) -> set[str]:
+        """Return what is added to a tensor wherever that is read."""
+        return {*self.read.get(first, ())[1:], *(one.layer for one in self.agreed.get(first, ()))}
+
     def read_by(self, layer: NetworkNode, sources: Sequence[Source], weights: Sequence[Source]) -> NetworkNode:
         """Return a layer with the operands of the sums that it reads, where their layers do not add them: it adds them
         to its input. A sum that is only a part of that, or that it reads in another way, it comes after: no plan takes
         it.
         """
-        names = {other.layer for one in (*sources, *weights) for other in one.adds}
+        names = {other.layer for one in (*sources, *weights) for other in (*one.adds, *one.added)}
         if not names:
             return layer
-        is_summed = len(sources) == 1 and _is_whole(sources[0]) and not any(one.adds for one in weights)
+        if any(one.plus for one in sources):
+            beside = self.beside(sources) if not weights and layer.channels is None else None
+            if beside is not None:
+                return evolve(layer, input_adds={name: View() for name in beside})
+        is_summed = len(sources) == 1 and _is_whole(sources[0]) and not any(one.adds or one.plus for one in weights)
         if is_summed and layer.views is None is layer.channels:
             terms = self.terms(sources[0].layer, sources[0].adds)
             if terms is not None:

@@ -101,11 +101,12 @@ def _all_alike(layer: NetworkNode) -> Reads:
 def _common_pools(layers: Sequence[NetworkNode], sources: Mapping[str, Reads]) -> dict[str, Pool]:
     """Return by layer how its output is pooled where all readers agree: at all, or else at first."""
     found: dict[str, list[Source]] = {layer.name: [] for layer in layers}
-    for source in (source for layer in layers for source in sources[layer.name]):
-        found.get(source.layer, []).append(source)
+    for read in (read for layer in layers for read in sources[layer.name]):
+        for source in (read, *read.added):
+            found.get(source.layer, []).append(source)
     pools: dict[str, Pool] = {}
-    for name, read in found.items():
-        for agreed in ({source.pool for source in read}, {source.first for source in read}):
+    for name, own in found.items():
+        for agreed in ({source.pool for source in own}, {source.first for source in own}):
             if len(agreed) == 1 and (pool := next(iter(agreed))) is not None:
                 pools.setdefault(name, pool)
     return pools

@@ -172,7 +172,8 @@ class CountedLayers(SummedLayers):
         return firsts
 
     def recount(self, parts: Parts, places: Map, others: Parts, wanted: Map) -> bool:
-        """Count the positions of a product that nobody has read as those of a tensor that it is added to.
+        """Count the positions of a product that nobody has read as those of a tensor that it is added to, unless they
+        are counted so already. Return whether they are.
 
         Args:
             parts: of the product's result, so that it is a layer of its own.
@@ -181,6 +182,8 @@ class CountedLayers(SummedLayers):
             wanted: the positions of the elements of that tensor, which has the same shape.
         """
         name, positions = parts[0][0].layer, self._positions(others)
+        if np.array_equal(places, wanted) and self._positions(parts) == positions:
+            return True
         if parts != ((Source(name),),) or name not in self._read or positions is None:
             return False
         node, (read, data) = self._nodes[name], self._read[name]

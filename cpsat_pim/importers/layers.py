@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from attrs import evolve
 
-from cpsat_pim.importers.added import of_sources, sum_with_resized, sums_of, with_added
+from cpsat_pim.importers.added import of_sources, sum_with_phases, sum_with_resized, sums_of, with_added
 from cpsat_pim.importers.between import Reads, kept_sums, pool_outputs, stated_between
 from cpsat_pim.importers.origin import Pair, Part, Parts, Source, each_source
 from cpsat_pim.importers.progress import Progress, SkippedOperator
@@ -75,6 +75,8 @@ class Layers:
         different = [*dict.fromkeys(parts for parts in operands if parts)]
         if len(different) <= 1:
             return different[0] if different else ()
+        if (parts := sum_with_phases(different)) is not None:
+            return parts
         if (total := sum_with_resized(different, self._end)) is not None and self._is_large(total.adds[-1]):
             return self._adding(total)
         ends = [self._end(part) for parts in different for part in parts]

@@ -107,13 +107,9 @@ class Places:
         if not known or len(known) < len(whole):
             return None
         for first, others in ((known[0], known[1:]), (known[-1], known[:-1])):
-            if all(self._counts_as(other, first) for other in others):
+            if all(self.recount(*other, *first) for other in others):
                 return first[1]
-        return None
-
-    def _counts_as(self, other: tuple[Parts, Map], first: tuple[Parts, Map]) -> bool:
-        """Return whether a tensor's positions are counted as another one's, from now on at least."""
-        return np.array_equal(other[1], first[1]) or self.recount(*other, *first)
+        return known[0][1] if all(np.array_equal(own, known[0][1]) for _, own in known) else None
 
     def passed(self, own: Map | None, out: Shape, is_in_order: bool) -> Map | None:
         """Return the map of what another operator makes, if that keeps its elements in order."""

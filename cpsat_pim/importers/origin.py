@@ -18,7 +18,8 @@ class Source:
     `pad` zeros (left, top); or behind `reorder`, with those beside it that are reordered in the same way.
 
     `rest`: what `pool` is behind the first pooling, where there were several. `adds`: what is added to the layer's
-    output before. `channels`: of what is added, those that are taken, if not all.
+    output before. `channels`: of what is added, those that are taken, if not all. `plus`: sums of layers' outputs that
+    whoever reads it adds to what it sees.
     """
 
     layer: str
@@ -30,6 +31,7 @@ class Source:
     adds: tuple["Source", ...] = ()
     channels: tuple[Range, ...] | None = None
     reorder: Reorder | None = None
+    plus: tuple[tuple["Source", ...], ...] = ()
 
     @first.default
     def _whole(self) -> Pool | None:
@@ -65,7 +67,13 @@ class Source:
     def renamed(self, names: Mapping[str, str]) -> "Source":
         """Return the source with other names of layers."""
         adds = tuple(one.renamed(names) for one in self.adds)
-        return evolve(self, layer=names.get(self.layer, self.layer), adds=adds)
+        plus = tuple(tuple(one.renamed(names) for one in part) for part in self.plus)
+        return evolve(self, layer=names.get(self.layer, self.layer), adds=adds, plus=plus)
+
+    @property
+    def added(self) -> tuple["Source", ...]:
+        """What its reader adds to it."""
+        return tuple(source for part in self.plus for source in part)
 
     def padded(self, front: Pair) -> "Source":
         """Return the source behind more zeros (left, top)."""

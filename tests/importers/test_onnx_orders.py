@@ -55,13 +55,15 @@ def weights_of(file, network):
         "crossed",
         "queried",
         "einstein",
+        "linked",
+        "tokens",
     ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_exported_orders_compute_what_the_model_does(tmp_path, monkeypatch, name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
-    sums of what lies in two orders, transposed convolutions, attention between channels, of constant queries or in
-    Einstein sums: the last output, in whatever order it lies.
+    sums of what lies in two orders, transposed convolutions and sums of these, attention between channels, of constant
+    queries or in Einstein sums: the last output, in whatever order it lies.
     """
     torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
     monkeypatch.syspath_prepend(Path(__file__).parent)

@@ -57,12 +57,14 @@ def weights_of(module, network):
         "crossed",
         "queried",
         "einstein",
+        "linked",
+        "tokens",
     ],
 )
 def test_imported_orders_compute_what_the_model_does(name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
-    sums of what lies in two orders, transposed convolutions, attention between channels, of constant queries or in
-    Einstein sums: the last output, in whatever order it lies.
+    sums of what lies in two orders, transposed convolutions and sums of these, attention between channels, of constant
+    queries or in Einstein sums: the last output, in whatever order it lies.
     """
     models = __import__(MODELS)
     module, inputs = getattr(models, name)()

@@ -318,6 +318,57 @@ class Einstein(nn.Module):
         return self.last(made.permute(0, 5, 3, 1, 4, 2).reshape(n, CHANNELS, SIDE, SIDE))
 
 
+class Linked(nn.Module):
+    """Sums of what transposed convolutions make and of skips: a map that is pooled elsewhere, and a residual sum that
+    other layers read, too; and of these again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.inner = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False)
+        self.down = nn.ModuleList(nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False) for _ in range(2))
+        self.twice = nn.ConvTranspose2d(CHANNELS, CHANNELS, 2, 2, bias=False)
+        self.over = nn.ConvTranspose2d(CHANNELS, CHANNELS, 4, 2, padding=1, bias=False)
+        self.mix = nn.ModuleList(nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False) for _ in range(2))
+        self.last = nn.Conv2d(CHANNELS, 3, 3, padding=1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        first = self.first(x)
+        whole = self.inner(first) + first
+        half = self.down[0](nn.functional.avg_pool2d(whole, 2, divisor_override=1))
+        small = self.down[1](nn.functional.avg_pool2d(half, 2, divisor_override=1))
+        linked = self.mix[0](self.over(small) + half)
+        large = self.twice(linked) + whole
+        return self.last(self.mix[1](large) + large)
+
+
+class Tokens(nn.Module):
+    """Windows whose pixels are one row of tokens again, which are added to others, either way round, and become pixels
+    of a convolution.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, CHANNELS, 1, bias=False)
+        self.mix = nn.ModuleList(nn.Linear(CHANNELS, CHANNELS, bias=False) for _ in range(2))
+        self.proj = nn.ModuleList(nn.Linear(CHANNELS, CHANNELS, bias=False) for _ in range(2))
+        self.last = nn.Conv2d(CHANNELS, 3, 3, padding=1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of [samples, channels, rows, columns]."""
+        n, side = x.shape[0], SIDE // WINDOW
+        tokens = self.first(x).flatten(2).transpose(1, 2)
+        for is_first, (mix, proj) in enumerate(zip(self.mix, self.proj, strict=True)):
+            cut = tokens.reshape(n, side, WINDOW, side, WINDOW, CHANNELS).transpose(2, 3)
+            mixed = mix(cut.reshape(n, side * side, WINDOW * WINDOW, CHANNELS))
+            whole = mixed.reshape(n, side, side, WINDOW, WINDOW, CHANNELS).transpose(2, 3)
+            made = proj(whole.reshape(n, SIDE * SIDE, CHANNELS))
+            tokens = made + tokens if is_first else tokens + made
+        return self.last(tokens.transpose(1, 2).reshape(n, CHANNELS, SIDE, SIDE))
+
+
 class UNet(nn.Module):
     """Two levels: each is halved, doubled again by a transposed convolution, and concatenated with what was there."""
 
@@ -411,6 +462,16 @@ def queried(is_one: bool = False):
 def einstein():
     """Einstein sums."""
     return _model(Einstein())
+
+
+def linked():
+    """Sums of what transposed convolutions make."""
+    return _model(Linked())
+
+
+def tokens():
+    """Windows of tokens."""
+    return _model(Tokens())
 
 
 def unet():
