@@ -1,9 +1,10 @@
 """Lower bounds on the cycles of the array with a given tile: steps, streamed outputs, waits for partial sums, ports.
 
-`x` is the state of the enumeration (`tables.bounds.tile_bounds.TILE_STATE`), `layer` a `LAYER` record.
+`x` is the state of the enumeration (`tables.bounds.tile_state.TILE_STATE`), `layer` a `LAYER` record.
 """
 
 from tables.bounds.layer import INFINITE_COST, Record
+from tables.bounds.sweeps import SWEPT
 from tables.jit import borrowing_njit
 from tables.nest import Ints, O
 
@@ -62,7 +63,8 @@ def has_relevant_loops(x: Record, t: int) -> bool:
 def min_visits(x: Record, t: int, free: int) -> int:
     """Return how often the PEs take each tile of a tensor at least, where its irrelevant loops are `free`."""
     visits = 1 if free & 2 else x.class_buffer_loops[t]
-    return int(visits * (1 if free & 1 and not has_relevant_loops(x, t) else x.class_loops_outside[t]))
+    visits *= 1 if free & 1 and not has_relevant_loops(x, t) else x.class_loops_outside[t]
+    return int(visits * (x.revisits if free & SWEPT and t != x.swept else 1))
 
 
 @borrowing_njit

@@ -52,7 +52,7 @@ Record = Any
 #: - `strides` [tensor, dim]: rows of `TileCosts.boxes` from one divisor to the next. `open_level` [n]: the entry of
 #:   `TileCosts.open_boxes` for boxes whose extents of the first n dims are open.
 #: - `dram`: cycles of a column, cycles of a row miss, cycles of the last run beyond another (`last_run_excess`), fewest
-#:   cycles of a first scan, pipeline latency in cycles, bytes of a column.
+#:   cycles of a first scan, pipeline latency in cycles, bytes of a column. `row_bytes`: of a row.
 #: - `is_linked` [tensor]: whether its scans and those of others follow each other, over a bus or in a bank that they
 #:   share. `most_fetched`: the tensor of a shared bank that no fewer loops fetch than any other one there; -1 if it may
 #:   be any. `is_beside` [tensor]: whether it is another one of its bank.
@@ -68,8 +68,9 @@ LAYER = np.dtype([
     ("resources", np.int64), ("coefficients", np.int64, (RESOURCES, 3, 2, 4, len(QUANTITIES))),
     ("is_offered", np.int64, (3, 2, 4)), ("rates", np.int64, (RESOURCES, 4)),
     ("sum_rates", np.int64, (2, 2, 2)), ("strides", np.int64, (3, 8)), ("open_level", np.int64, 9),
-    ("dram", np.int64, 6), ("is_linked", np.int64, 3), ("most_fetched", np.int64), ("is_beside", np.int64, 3),
-    ("banks", np.int64, 3), ("min_rows", np.int64, 3), ("min_columns", np.int64, 3), ("activation_fj", np.int64),
+    ("dram", np.int64, 6), ("row_bytes", np.int64), ("is_linked", np.int64, 3), ("most_fetched", np.int64),
+    ("is_beside", np.int64, 3), ("banks", np.int64, 3), ("min_rows", np.int64, 3), ("min_columns", np.int64, 3),
+    ("activation_fj", np.int64),
     ("capacity", np.int64, (3, 4)), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3), ("depth", np.int64),
     ("is_double", np.int64, 2), ("adds_up", np.int64),
 ])  # fmt: skip

@@ -1,6 +1,6 @@
 """Lower bounds on the cycles of a tile whose tensors all share a link, a bus or a bank (docs/solver.md, B21).
 
-`x` is the state of the enumeration (`tables.bounds.tile_bounds.TILE_STATE`), `layer` a `LAYER` record.
+`x` is the state of the enumeration (`tables.bounds.tile_state.TILE_STATE`), `layer` a `LAYER` record.
 """
 
 from tables.bounds.layer import INFINITE_COST, Record, elements_of

@@ -37,6 +37,7 @@ from tables.bounds.outer_state import (
     CASES,
     INFINITE,
     NONE_FREE,
+    NONE_LEFT_OUT,
     STREAM_STATE,
     DramLoopBounds,
     Floats,
@@ -47,6 +48,7 @@ from tables.bounds.outer_state import (
 )
 from tables.bounds.row_aligned import aligned_stream
 from tables.bounds.stored_sets import bound_stored_sets
+from tables.bounds.tile_streams import link_share
 from tables.dram import Dram
 from tables.jit import njit
 from tables.nest import C, G, Ints, K, N, O, P, Q, R, S
@@ -54,7 +56,7 @@ from tables.nest import C, G, Ints, K, N, O, P, Q, R, S
 
 def no_dram_loop_bounds() -> DramLoopBounds:
     """Return bounds of zero, which are valid for every tile."""
-    return _filled(1, 0, np.zeros(3, np.int64), np.zeros(8, np.int64))
+    return _filled(1, 0, np.zeros(3, np.int64), np.zeros(8, np.int64), is_linked=False)
 
 
 def dram_loop_bounds(costs: TileCosts, dram: Dram, windows: Ints) -> DramLoopBounds:
@@ -66,13 +68,13 @@ def dram_loop_bounds(costs: TileCosts, dram: Dram, windows: Ints) -> DramLoopBou
         np.array([_min_coefficient(layer, t, kept, quantity) * layer["needed"][t] for t in range(3)])
         for kept, quantity in ((slice(1, 4, 2), MOVED2), (slice(2, 3), MOVED1))
     )
-    outer = _filled(n, INFINITE, fill_fj, strides)
+    outer = _filled(n, INFINITE, fill_fj, strides, is_linked=bool(layer["is_linked"].any()))
     rows, dims = np.zeros((n, 2), np.int64), [R, S, P, Q, C, N, G]
     rows[(costs.places[dims, windows[:, :-2]] * strides[dims]).sum(axis=1)] = windows[:, -2:]
     _bound_each(costs, dram, rows, fetch_fj, outer)
     for case in range(CASES):
         along = np.array([d for d in range(8) if case == NONE_FREE or CLASS_OF[d] == case])
-        for bounds in (outer.cycles, outer.fj, outer.rows):
+        for bounds in (outer.cycles, outer.linked, outer.fj, outer.rows):
             _minimize_over_multiples(bounds[case].reshape(-1, n), along, costs, strides)
     _minimize_over_multiples(outer.refill_fj.reshape(-1, n), np.arange(8), costs, strides)
     bound_stored_sets(costs, outer)
@@ -82,14 +84,15 @@ def dram_loop_bounds(costs: TileCosts, dram: Dram, windows: Ints) -> DramLoopBou
     return outer
 
 
-def _filled(n: int, value: float, fill_fj: Ints, strides: Ints) -> DramLoopBounds:
+def _filled(n: int, value: float, fill_fj: Ints, strides: Ints, *, is_linked: bool) -> DramLoopBounds:
     """Return bounds that have one value for all n tiles."""
 
     def full(*shape: int) -> Floats:
         return np.full((*shape, n), value, np.float32)
 
+    linked = full(CASES, 8, 4 if is_linked else 0)
     return DramLoopBounds(
-        full(CASES, 8), full(CASES, 8), full(CASES, 8, 3, 2), full(8, 3), fill_fj, full(64), full(64), strides
+        full(CASES, 8), linked, full(CASES, 8), full(CASES, 8, 3, 2), full(8, 3), fill_fj, full(64), full(64), strides
     )
 
 
@@ -129,6 +132,7 @@ def _bound_each(costs: TileCosts, dram: Dram, windows: Ints, fetch_fj: Ints, out
         for t in range(3):  # copying an array at once would take a second to compile
             x.fetch_fj[t], x.fill_fj[t] = fetch_fj[t], outer.fill_fj[t]
         x.min_cycles[:], x.min_fj[:], x.min_rows[:], x.refill_fj[:] = INFINITE, INFINITE, INFINITE, INFINITE
+        x.linked[:] = INFINITE
         set_extents(x, costs, outer.strides, i)
         window = windows[i - i // outer.strides[K] % layer.counts[K] * outer.strides[K]]
         has_loops = False
@@ -183,6 +187,7 @@ def _lower_all_sets(x: Record, layer: Record, has_loops: bool) -> None:
             for case in range(CASES):
                 if case in (x.free, NONE_FREE) or not has_loops:
                     _lower_set(x, case, aligned)
+                    _lower_linked(x, layer, case, aligned)
 
 
 @njit
@@ -204,6 +209,24 @@ def _lower_set(x: Record, case: int, aligned: int) -> None:
 
 
 @njit
+def _lower_linked(x: Record, layer: Record, case: int, aligned: int) -> None:
+    """Lower the bounds of the streams of a link. Modifies x."""
+    total = 0
+    for t in range(3):
+        total += _linked_cycles(x, layer, case, aligned, t)
+    lower(x.linked[case, aligned], NONE_LEFT_OUT, total)
+    for t in range(3):
+        lower(x.linked[case, aligned], t, total - _linked_cycles(x, layer, case, aligned, t))
+
+
+@njit
+def _linked_cycles(x: Record, layer: Record, case: int, aligned: int, t: int) -> int:
+    """Return the cycles for which a tensor's scans occupy a link that it shares with others."""
+    cycles = x.cycles[t] if aligned >> t & 1 else x.sequential_cycles[int(case == NONE_FREE), t]
+    return link_share(layer, t, cycles)
+
+
+@njit
 def _store(x: Record, layer: Record, outer: DramLoopBounds, i: int) -> None:
     """Store the bounds of the i-th extents. Modifies outer."""
     for aligned in range(1, 8):
@@ -212,6 +235,8 @@ def _store(x: Record, layer: Record, outer: DramLoopBounds, i: int) -> None:
         for case in range(CASES):
             outer.cycles[case, aligned, i] = x.min_cycles[case, aligned]
             outer.fj[case, aligned, i] = x.min_fj[case, aligned]
+            for left_out in range(outer.linked.shape[2]):
+                outer.linked[case, aligned, left_out, i] = x.linked[case, aligned, left_out]
         for t in range(3):
             outer.refill_fj[aligned, t, i] = x.refill_fj[aligned, t]
             for case in range(CASES):

@@ -20,13 +20,15 @@ from tables.nest import Ints
 #: The cases of `tables.bounds.outer_loops`: the three classes, and NONE_FREE.
 CASES = 4
 NONE_FREE = 3
+#: No tensor (`DramLoopBounds.linked`).
+NONE_LEFT_OUT = 3
 #: Bounds are kept in single precision, rounded down by this factor. INFINITE is more than any of them.
 _ROUNDED_DOWN, INFINITE = 1 - 1e-6, 3e38
 
 Floats = NDArray[np.float32]
 
 #: The working state: extents inside the DRAM's loops, and what streams take. It is one record for the reason given at
-#: `tables.bounds.tile_bounds.TILE_STATE`.
+#: `tables.bounds.tile_state.TILE_STATE`.
 STREAM_STATE = np.dtype([
     # Of the layer, per tensor: fJ of fetching all of it once to the row buffer, and to the global buffer.
     ("fetch_fj", np.int64, 3), ("fill_fj", np.int64, 3),
@@ -38,7 +40,7 @@ STREAM_STATE = np.dtype([
     ("free", np.int64), ("cycles", np.int64, 3), ("refetch_fj", np.float64, 3), ("sequential_rows", np.int64, (2, 3,
     2)), ("sequential_cycles", np.int64, (2, 3)),
     # The entries of `DramLoopBounds` for the extents, and each tensor's row of `TileCosts.boxes`.
-    ("min_cycles", np.float32, (CASES, 8)), ("min_fj", np.float32, (CASES, 8)),
+    ("min_cycles", np.float32, (CASES, 8)), ("linked", np.float32, (CASES, 8, 4)), ("min_fj", np.float32, (CASES, 8)),
     ("min_rows", np.float32, (CASES, 8, 3, 2)), ("refill_fj", np.float32, (8, 3)), ("boxes", np.int64, (3, 2 * LAYOUT)),
 ])  # fmt: skip
 
@@ -48,8 +50,10 @@ class DramLoopBounds(NamedTuple):
 
     Per case, set of row-aligned tensors (bit t) and tile:
 
-    - `cycles` float32[4, 8, n]: of the longest stream. `fj` [4, 8, n]: of row-aligned tensors, beyond fetching each
-      once and opening the rows that it fills. `rows` [4, 8, 3, 2, n]: of each other tensor, per layout.
+    - `cycles` float32[4, 8, n]: of the longest stream. `linked` [4, 8, 4, n]: of all streams over a link that tensors
+      share, but those of one tensor that is left out (the last ones are of all); [4, 8, 0, n] where they share none.
+      `fj` [4, 8, n]: of row-aligned tensors, beyond fetching each once and opening the rows that it fills. `rows` [4,
+      8, 3, 2, n]: of each other tensor, per layout.
     - `refill_fj` [8, 3, n]: `fj` of NONE_FREE, and what it takes to bring another tensor to the global buffer as often
       as the DRAM's loops say. `fill_fj` int[3]: what it takes to bring all of a tensor there once.
 
@@ -60,6 +64,7 @@ class DramLoopBounds(NamedTuple):
     """
 
     cycles: Floats
+    linked: Floats
     fj: Floats
     rows: Floats
     refill_fj: Floats

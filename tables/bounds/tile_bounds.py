@@ -13,23 +13,19 @@ gives the fewest fetches.
 
 from typing import NamedTuple
 
-import numpy as np
-
-from tables.bounds.array_work import min_visits, min_work, move_cycles, port_cycles, work_cycles
+from tables.bounds.array_work import min_visits, min_work, port_cycles
+from tables.bounds.busy import is_exposed, min_busy_cycles
 from tables.bounds.layer import (
-    END,
     ENERGY,
     INFINITE_COST,
-    LAYOUT,
     MOVED1,
-    RESOURCES,
     TOGETHER,
     Record,
 )
-from tables.bounds.link_waits import link_cycles
-from tables.bounds.outer_state import NONE_FREE, DramLoopBounds, Floats
+from tables.bounds.outer_state import NONE_FREE, NONE_LEFT_OUT, DramLoopBounds, Floats
+from tables.bounds.sweeps import SWEPT, choose_parts, choose_swept, closest_class
 from tables.bounds.tile_passes import residence
-from tables.bounds.tile_streams import ALL_FREE, NOT_STORABLE, box_place, link_share, take_streams
+from tables.bounds.tile_streams import ALL_FREE, NOT_STORABLE, bound_tensor, link_share, take_streams
 from tables.jit import borrowing_njit
 from tables.nest import I, Ints, O, W
 
@@ -44,49 +40,6 @@ class TrialObjective(NamedTuple):
     fj_weight: int
     fixed: int
     trial_bound: int
-
-
-#: The working state of the enumeration: a spatial mapping, a tile or a set of tiles, and what their bounds are made of.
-#: It is one record, as passing its many arrays one by one would take several times as long as the arithmetic on them.
-#: *Buffers* is a number: 2 if the global buffer stores a tensor, plus 1 if the row buffer does. *Free* is a number: 2
-#: if the irrelevant loops of the global buffer's innermost class are free for a tensor, plus 1 if those outside it are.
-TILE_STATE = np.dtype([
-    # The spatial mapping: `vector` holds PEs and lanes per dim and whether the PEs store each tensor (also in `in_pe`).
-    # `kinds`: rows of `TileCosts.points` and `arrays`. `min_cycles`: a lower bound on its latency. `loops_left`: bound
-    # divided by PEs and lanes, per dim; `class_loops_left` and `class_pes`: products per class. `has_copies`: whether
-    # nothing adds up several copies of an output before the DRAM does.
-    ("vector", np.int64, 19), ("in_pe", np.int64, 3), ("kinds", np.int64, 4), ("min_cycles", np.int64),
-    ("loops_left", np.int64, 8), ("class_loops_left", np.int64, 4), ("class_pes", np.int64, 4),
-    ("has_copies", np.int64),
-    # The PEs' tile. T0 of the first `inner_open` dims is open: any divisor. Per dim: `inner_at`, which divisor T0 is, 1
-    # if open; extents `e0` of a PE and of the `array`; `outer_loops`, the iterations outside the array;
-    # `class_outer_loops`: products per class, of the dims that are not open. Usage [resource, tensor, buffers]:
-    # `without_visits`, what does not depend on the fetches into the array, and `per_visit`, what each repetition of all
-    # these fetches adds. `pe_box`: row of `TileCosts.boxes` of what PEs or MACs take; `pe_tiles`: the fewest tiles of
-    # the PEs, per tensor.
-    ("inner_open", np.int64), ("inner_at", np.int64, 8), ("e0", np.int64, 8), ("array", np.int64, 8),
-    ("outer_loops", np.int64, 8), ("class_outer_loops", np.int64, 4), ("without_visits", np.int64, (RESOURCES, 3, 4)),
-    ("per_visit", np.int64, (RESOURCES, 3, 4)), ("pe_box", np.int64, 3), ("pe_tiles", np.int64, 3),
-    # The global buffer's tile. The extents of the first `open_dims` dims are open: they may be any multiple of the
-    # smallest ones. Per dim: `buffer_at`, which divisor T1 is, smallest `extents` and `largest` extents. Per class:
-    # `class_buffer_loops` (of dims whose T0 is not open) and `class_loops_outside`, iterations at the global buffer and
-    # outside it; `looped_classes`:
-    # the number of classes with iterations at the global buffer. `place`: index of the tile in `DramLoopBounds`. Per
-    # tensor: `box`, row of `TileCosts.boxes` of the smallest tile; its `size` in elements; `moved`, elements of all
-    # tiles; `buffer_tiles`, the fewest of them; `can_store` [buffers]: whether they have room for it.
-    ("open_dims", np.int64), ("buffer_at", np.int64, 8), ("extents", np.int64, 8), ("largest", np.int64, 8),
-    ("class_buffer_loops", np.int64, 4), ("looped_classes", np.int64), ("class_loops_outside", np.int64, 4),
-    ("place", np.int64), ("box", np.int64, 3), ("size", np.int64, 3), ("moved", np.int64, 3),
-    ("buffer_tiles", np.int64, 3), ("can_store", np.int64, (3, 4)),
-    # Each tensor by itself, [tensor, free, buffers]: `usage` of each resource; `scans` and `stream_cycles`; `rows` and
-    # `column_cycles` of the stream per layout. `residence` [tensor, free, buffers]: steps for which a tile is in use,
-    # or cycles by which the stream is longer than `stream_cycles`, or both.
-    ("usage", np.int64, (3, 4, 4, RESOURCES)), ("scans", np.int64, (3, 4, 4)), ("stream_cycles", np.int64, (3, 4, 4)),
-    ("rows", np.int64, (3, 4, 4, 2)), ("column_cycles", np.int64, (3, 4, 4, 2)), ("residence", np.int64, (3, 4, 4)),
-    # `stored_sets`: sets of tensors in the buffers that fit, bit t for the global buffer, bit 3 + t for the row buffer.
-    # Of the set and the innermost classes at hand, per tensor: `buffers`, `free` and cycles of the `streams`.
-    ("stored_sets", np.int64, 64), ("buffers", np.int64, 3), ("free", np.int64, 3), ("streams", np.int64, 3),
-])  # fmt: skip
 
 
 @borrowing_njit
@@ -187,101 +140,100 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
     and outside it. Modifies x: residence, buffers, free, streams.
     """
     left = x.class_loops_left
-    pipeline, steps, spare_fj = layer.dram[4], left[0] * left[1] * left[2] * left[3], _energy_left(x, objective)
+    steps = left[0] * left[1] * left[2] * left[3]
     buffers, free, bound = x.buffers, x.free, INFINITE_COST
     for t in range(3):
-        for k in (0, 2):
-            for f in range(4):
-                x.residence[t, f, k] = residence(x, layer, t, k, f, steps)
+        for f in range(4):
+            _set_residence(x, layer, t, f, steps)
     for stored in x.stored_sets[:few]:
         for t in range(3):
             buffers[t] = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
         for innermost in range(9):
             one, other = innermost // 3, innermost % 3
-            if (x.class_buffer_loops[one] == 1 and one > 0) or (x.class_loops_outside[other] == 1 and other > 0):
-                continue  # the class has no loop that could be innermost
+            if not (_is_innermost(x, x.class_buffer_loops, one) and _is_innermost(x, x.class_loops_outside, other)):
+                continue
             for t in range(3):
                 free[t] = 2 * (t == one) + (t == other)
-            energy, cycles = take_streams(x, layer), x.min_cycles
-            for t in range(3):
-                energy += x.usage[t, free[t], buffers[t], ENERGY]
-                cycles = max(cycles, x.streams[t] + pipeline)
-            most = min(objective.trial_bound, bound)
-            if energy > spare_fj or _value(objective, cycles, energy) > most:
-                continue
-            if objective.cycle_weight:
-                cycles = max(cycles, _min_busy_cycles(x, layer, boxes, steps) + pipeline)
-            value = _value(objective, cycles, energy)
-            if is_aligned and not x.inner_open and not x.open_dims and value < bound:
-                value = _bound_with_dram_loops(x, layer, dram_bounds, objective, stored >> 3, other, energy, cycles)
+            value = _bound_case(x, layer, boxes, dram_bounds, objective, is_aligned, stored, other, bound)
+            if value < bound and value <= objective.trial_bound:
+                value = _bound_swept(
+                    x,
+                    layer,
+                    boxes,
+                    dram_bounds,
+                    objective,
+                    is_aligned,
+                    stored,
+                    other,
+                    closest_class(x, one, other),
+                    value,
+                )
             bound = min(bound, value)
     return bound
 
 
 @borrowing_njit
-def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
-    """Return a lower bound on the cycles of what cannot overlap: the terms of `cpsat_pim.mapper.model.latency`."""
-    column, first_load, in_pe, buffers, free = layer.dram[0], layer.dram[3], x.in_pe, x.buffers, x.free
-    start, end, outputs, first_i, first_w = 0, column, x.streams[O], 0, 0
-    for t in range(3):
-        is_held = in_pe[t] or buffers[t]
-        edge = first_load if t != O and is_held else 0
-        if is_held and not buffers[t] & 1:
-            level, at = box_place(x, layer, t, buffers[t])
-            edge = max(edge, min(boxes[level, t, at, END], boxes[level, t, at, LAYOUT + END]))
-        if t == O:
-            end = max(end, edge)
-        elif t == I:
-            first_i = edge
-        else:
-            first_w = edge
-    start = first_i + first_w if layer.is_linked[I] and layer.is_linked[W] else max(first_i, first_w)
-    in_use, streams_of_link = steps, 0
-    for t in range(3):
-        if layer.is_linked[t]:
-            in_use = min(in_use, x.residence[t, free[t], buffers[t]])
-            streams_of_link += link_share(layer, t, x.streams[t])
-    visits = min_visits(x, O, free[O])
-    fetches = (1 if free[O] & 1 else x.class_loops_outside[O]) if buffers[O] else visits
-    work, last = work_cycles(x, layer, steps, buffers[O], visits) if buffers[O] else steps, end
-    if buffers[O] == 3:
-        work += move_cycles(layer, 2, fetches - 1)
-    if fetches > 1 and not buffers[O] & 1 and (buffers[O] or in_pe[O]):
-        # Partial sums return, and the array waits for them. Two slots hide one write-out of each tile behind a tile's
-        # share of the work. Besides that and the last one, 2 X - 2 of 2 X - 1 equal scans of each tile are awaited.
-        taken = x.column_cycles[O, free[O], buffers[O]]
-        columns = max(0, min(taken[0], taken[1]) - max(0, layer.dram[2]))
-        awaited = columns * (2 * fetches - 2) // (2 * fetches - 1)
-        last = max(end + awaited, outputs - (work // fetches if layer.is_double[min(1, buffers[O])] else 0))
-    busy = max(start + work + last, start + outputs + x.residence[O, free[O], buffers[O]], streams_of_link + in_use)
-    for t in (I, W):
-        before = 0 if in_pe[t] or buffers[t] else start
-        busy = max(busy, before + x.streams[t] + x.residence[t, free[t], buffers[t]] + end)
-    for f in range(1, layer.resources):
-        load, largest = 0, 0
-        for t in range(3):
-            one = x.usage[t, free[t], buffers[t], f]
-            load, largest = load + one, max(largest, one)
-        port = port_cycles(layer.rates[f], max(load, largest * layer.rates[f, 2]), x.class_pes)
-        busy = max(busy, start + port + end)
-    busy = max(busy, link_cycles(x, layer, steps, first_i, first_w, end))
-    return int(max(busy, _exposed_cycles(x, layer, steps)))
+def _bound_swept(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBounds, objective: TrialObjective,
+                 is_aligned: bool, stored: int, other: int, closest: int, value: int) -> int:  # fmt: skip
+    """Return the bound `value` raised by what loops of the class `closest` sweep (B24). Modifies x."""
+    visits = min_visits(x, closest, x.free[closest]) if closest >= 0 else 0
+    if closest < 0 or not choose_swept(x, layer, boxes, closest, visits):
+        return value
+    free, least, fewest, steps = x.free, INFINITE_COST, 1, x.class_loops_left[0]
+    for c in range(1, 4):
+        steps *= x.class_loops_left[c]
+    while fewest <= x.loops_swept and least > value:
+        if choose_parts(x, layer, fewest):
+            for t in (x.swept, closest):
+                free[t] += SWEPT
+                bound_tensor(x, layer, boxes, t, free[t])
+                _set_residence(x, layer, t, free[t], steps)
+            least = min(least, _bound_case(x, layer, boxes, dram_bounds, objective, is_aligned, stored, other, least))
+            for t in (x.swept, closest):
+                free[t] -= SWEPT
+        fewest *= 2
+    return int(max(value, least))
 
 
 @borrowing_njit
-def _exposed_cycles(x: Record, layer: Record, steps: int) -> int:
-    """Return the cycles of the steps and of loads that nothing hides: a level with one slot that alone stores a tensor
-    loads while the array waits. Over a link that tensors share, such loads follow each other.
+def _is_innermost(x: Record, loops: Ints, of: int) -> bool:
+    """Return whether a class may be innermost, or stand for one that frees nothing: groups, loops that are open, none.
+
+    `loops` int[4]: iterations per class.
     """
-    busy, exposed = 0, steps
+    is_known = not x.inner_open and not x.open_dims and loops[3] == 1
+    return bool(loops[of] > 1 or (of == 0 and not (is_known and loops[1] * loops[2] > 1)))
+
+
+@borrowing_njit
+def _set_residence(x: Record, layer: Record, t: int, free: int, steps: int) -> None:
+    for k in (0, 2):
+        x.residence[t, free, k] = residence(x, layer, t, k, free, steps)
+
+
+@borrowing_njit
+def _bound_case(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBounds, objective: TrialObjective,
+                is_aligned: bool, stored: int, other: int, bound: int) -> int:  # fmt: skip
+    """Return a lower bound with the tensors stored and free as in `x.buffers` and `x.free`; `INFINITE_COST` if it
+    exceeds the trial bound or the least bound so far. Modifies x: streams.
+
+    `other`: the class that is innermost outside the global buffer.
+    """
+    left, pipeline, spare_fj = x.class_loops_left, layer.dram[4], _energy_left(x, objective)
+    buffers, free, most = x.buffers, x.free, min(objective.trial_bound, bound)
+    energy, cycles = take_streams(x, layer), x.min_cycles
     for t in range(3):
-        at = x.buffers[t]
-        # Of the row buffer alone, else of a level with one slot alone.
-        is_bare = at == 1 if not x.in_pe[t] else not at and not layer.is_double[0]
-        if is_bare or (at == 2 and not x.in_pe[t] and not layer.is_double[1]):
-            busy = max(busy, steps + x.streams[t])
-            exposed += link_share(layer, t, x.streams[t])
-    return int(max(busy, exposed))
+        energy += x.usage[t, free[t], buffers[t], ENERGY]
+        cycles = max(cycles, x.streams[t] + pipeline)
+    if energy > spare_fj or _value(objective, cycles, energy) > most:
+        return INFINITE_COST
+    if objective.cycle_weight:
+        steps = left[0] * left[1] * left[2] * left[3]
+        cycles = max(cycles, min_busy_cycles(x, layer, boxes, steps) + pipeline)
+    value = _value(objective, cycles, energy)
+    if is_aligned and not x.inner_open and not x.open_dims and value < bound:
+        value = _bound_with_dram_loops(x, layer, dram_bounds, objective, stored >> 3, other, energy, cycles)
+    return int(value)
 
 
 @borrowing_njit
@@ -294,9 +246,11 @@ def _bound_with_dram_loops(x: Record, layer: Record, dram_bounds: DramLoopBounds
     """
     miss, pipeline, place = layer.dram[1], layer.dram[4], x.place
     buffers, free, bound = x.buffers, x.free, INFINITE_COST
-    spare_fj = _energy_left(x, objective)
+    spare_fj, (left_out, together) = _energy_left(x, objective), _left_out(x, layer)
     for case in (other, NONE_FREE):
         fj, share, busy = dram_bounds.fj[case, aligned, place], 0.0, dram_bounds.cycles[case, aligned, place]
+        if dram_bounds.linked.shape[2]:
+            busy = max(busy, together + dram_bounds.linked[case, aligned, left_out, place])
         if case == NONE_FREE and buffers[other] == 2:
             share = 1.0
         no_others = x.looped_classes == (x.class_buffer_loops[other] > 1)
@@ -316,6 +270,21 @@ def _bound_with_dram_loops(x: Record, layer: Record, dram_bounds: DramLoopBounds
             most = max(cycles, int(busy) + pipeline)
             bound = min(bound, _value(objective, most, energy + int(fj)))
     return bound
+
+
+@borrowing_njit
+def _left_out(x: Record, layer: Record) -> tuple[int, int]:
+    """Return a tensor, or none, and cycles that follow those of the link's other tensors: of its stream if the MACs
+    draw it, or the steps if they wait for the loads of all others.
+    """
+    hidden, left_out = 0, NONE_LEFT_OUT
+    for t in range(3):
+        if layer.is_linked[t] and not x.in_pe[t] and not x.buffers[t]:
+            return t, link_share(layer, t, x.streams[t])
+        if layer.is_linked[t] and not is_exposed(x, layer, t):
+            hidden, left_out = hidden + 1, t
+    left = x.class_loops_left
+    return left_out, left[0] * left[1] * left[2] * left[3] if hidden <= 1 else 0
 
 
 @borrowing_njit

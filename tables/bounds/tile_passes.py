@@ -1,6 +1,6 @@
 """How often a tile's tensors are taken from DRAM, and how long each of their tiles is in use (docs/solver.md).
 
-`x` is the state of the enumeration (`tables.bounds.tile_bounds.TILE_STATE`), `layer` a `LAYER` record.
+`x` is the state of the enumeration (`tables.bounds.tile_state.TILE_STATE`), `layer` a `LAYER` record.
 """
 
 from tables.bounds.array_work import min_visits

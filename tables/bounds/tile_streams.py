@@ -16,10 +16,11 @@ from tables.bounds.layer import (
     SWEPT_REPEAT,
     Record,
 )
+from tables.bounds.sweeps import SWEPT, rows_swept
 from tables.jit import borrowing_njit
 from tables.nest import Ints, O
 
-#: The value of *free* (`tables.bounds.tile_bounds.TILE_STATE`) if a class is innermost both at the global buffer and
+#: The value of *free* (`tables.bounds.tile_state.TILE_STATE`) if a class is innermost both at the global buffer and
 #: outside it.
 ALL_FREE = 3
 #: The usage of levels that cannot store a tensor. It exceeds any other usage.
@@ -32,46 +33,56 @@ def bound_tensors(x: Record, layer: Record, boxes: Ints, free: int) -> None:
 
     Modifies x: usage, scans, stream_cycles, rows, column_cycles.
     """
-    column, miss, excess, _, _, column_bytes = layer.dram
     for t in range(3):
-        in_pe = x.in_pe[t]
-        has_relevant, visits = has_relevant_loops(x, t), min_visits(x, t, free)
-        fetches = 1 if free & 1 else x.class_loops_outside[t]
-        for k in range(4):
-            if not x.can_store[t, k]:
-                x.usage[t, free, k] = NOT_STORABLE
-                continue
-            for f in range(layer.resources):
-                passes = layer.coefficients[f, t, in_pe, k, MOVED1] * x.moved[t] * fetches
-                x.usage[t, free, k, f] = x.without_visits[f, t, k] + x.per_visit[f, t, k] * visits + passes
-            x.scans[t, free, k] = _scans(x, t, k, fetches, visits)
-            times, columns = fetches, layer.min_columns[t]
-            if not k:
-                times = visits if in_pe else x.class_loops_left[t]
-                if not in_pe:  # each scan takes a column
-                    columns = max(columns, x.scans[t, free, k] * (1 + (t == O and x.has_copies)))
-            if (k == 2 and x.open_dims) or (not k and in_pe and x.inner_open):
-                moved = (x.moved[t] if k else layer.needed[t]) * _scans_of(x, t, k, times)
-                columns = max(columns, -(-moved * layer.widths[t, 0 if t == O and times > 1 else 3] // column_bytes))
-            elif not k & 1 and t == O and times > 1 and (k or in_pe):
-                columns = max(columns, -(-layer.needed[O] * (2 * times - 1) * layer.widths[O, 0] // column_bytes))
-            level, at = box_place(x, layer, t, k)
-            for layout in range(2):
-                rows, taken = layer.min_rows[t], columns
-                if not k & 1:
-                    box = boxes[level, t, at, layout * LAYOUT : (layout + 1) * LAYOUT]
-                    rows = max(rows, box[FIRST] + (times - 1) * (box[REPEAT] if k or in_pe else 0))
-                    if not (k or in_pe):
-                        rows = max(rows, times * box[RESCAN])
-                    if not k and has_relevant and not x.open_dims:  # repeating the box opens all of its rows again
-                        around = boxes[0, t, x.box[t], layout * LAYOUT : (layout + 1) * LAYOUT]
-                        rows = max(rows, around[BOX] + (x.class_loops_outside[t] - 1) * around[SWEPT_REPEAT])
-                    taken = max(taken, _scans_of(x, t, k, times) * box[COLUMNS])
-                x.rows[t, free, k, layout] = rows
-                x.column_cycles[t, free, k, layout] = column * taken + excess
-            opened, taken_of = x.rows[t, free, k], x.column_cycles[t, free, k]
-            x.usage[t, free, k, ENERGY] += layer.activation_fj * min(opened[0], opened[1])
-            x.stream_cycles[t, free, k] = min(taken_of[0] + miss * opened[0], taken_of[1] + miss * opened[1])
+        bound_tensor(x, layer, boxes, t, free)
+
+
+@borrowing_njit
+def bound_tensor(x: Record, layer: Record, boxes: Ints, t: int, free: int) -> None:
+    """Bound what a tensor uses by itself. Modifies the same of x."""
+    column, miss, excess, _, _, column_bytes = layer.dram
+    in_pe = x.in_pe[t]
+    has_relevant, visits = has_relevant_loops(x, t), min_visits(x, t, free)
+    fetches = 1 if free & 1 else x.class_loops_outside[t]
+    for k in range(4):
+        if not x.can_store[t, k]:
+            x.usage[t, free, k] = NOT_STORABLE
+            continue
+        for f in range(layer.resources):
+            passes = layer.coefficients[f, t, in_pe, k, MOVED1] * x.moved[t] * fetches
+            x.usage[t, free, k, f] = x.without_visits[f, t, k] + x.per_visit[f, t, k] * visits + passes
+        x.scans[t, free, k] = _scans(x, t, k, fetches, visits)
+        times, columns = fetches, layer.min_columns[t]
+        if not k:
+            times = visits if in_pe else x.class_loops_left[t]
+            if not in_pe:  # each scan takes a column
+                columns = max(columns, x.scans[t, free, k] * (1 + (t == O and x.has_copies)))
+        if (k == 2 and x.open_dims) or (not k and in_pe and x.inner_open):
+            moved = (x.moved[t] if k else layer.needed[t]) * _scans_of(x, t, k, times)
+            columns = max(columns, -(-moved * layer.widths[t, 0 if t == O and times > 1 else 3] // column_bytes))
+        elif not k & 1 and t == O and times > 1 and (k or in_pe):
+            columns = max(columns, -(-layer.needed[O] * (2 * times - 1) * layer.widths[O, 0] // column_bytes))
+        level, at = box_place(x, layer, t, k)
+        for layout in range(2):
+            rows, taken = layer.min_rows[t], columns
+            if free & SWEPT and t == x.swept and not k:
+                rows = max(rows, rows_swept(x, layer, boxes, layout))
+            if not k & 1:
+                box = boxes[level, t, at, layout * LAYOUT : (layout + 1) * LAYOUT]
+                rows = max(rows, box[FIRST] + (times - 1) * (box[REPEAT] if k or in_pe else 0))
+                if not (k or in_pe):
+                    drawn = boxes[layer.open_level[x.inner_open], t, x.array_box[t]]
+                    again = (x.class_outer_loops[t] - 1) * drawn[layout * LAYOUT + SWEPT_REPEAT]
+                    rows = max(rows, times * box[RESCAN], drawn[layout * LAYOUT + BOX] + again)
+                if not k and has_relevant and not x.open_dims:  # repeating the box opens all of its rows again
+                    around = boxes[0, t, x.box[t], layout * LAYOUT : (layout + 1) * LAYOUT]
+                    rows = max(rows, around[BOX] + (x.class_loops_outside[t] - 1) * around[SWEPT_REPEAT])
+                taken = max(taken, _scans_of(x, t, k, times) * box[COLUMNS])
+            x.rows[t, free, k, layout] = rows
+            x.column_cycles[t, free, k, layout] = column * taken + excess
+        opened, taken_of = x.rows[t, free, k], x.column_cycles[t, free, k]
+        x.usage[t, free, k, ENERGY] += layer.activation_fj * min(opened[0], opened[1])
+        x.stream_cycles[t, free, k] = min(taken_of[0] + miss * opened[0], taken_of[1] + miss * opened[1])
 
 
 @borrowing_njit

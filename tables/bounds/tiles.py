@@ -31,7 +31,8 @@ from tables.bounds.layer import (
     positions_of,
 )
 from tables.bounds.outer_state import DramLoopBounds
-from tables.bounds.tile_bounds import TILE_STATE, TrialObjective, bound_array_tile, bound_tile, find_stored_sets
+from tables.bounds.tile_bounds import TrialObjective, bound_array_tile, bound_tile, find_stored_sets
+from tables.bounds.tile_state import TILE_STATE
 from tables.bounds.tile_streams import ALL_FREE, bound_tensors
 from tables.jit import borrowing_njit, njit
 from tables.nest import C, I, Ints, K, O, P, R, S, W
@@ -159,6 +160,7 @@ def _set_inner(x: Record, costs: TileCosts) -> bool:
         inner = costs.divisors[d, x.inner_at[d]]
         x.e0[d] = x.vector[8 + d] * inner
         x.array[d] = x.e0[d] * x.vector[d]
+        x.array_at[d] = costs.places[d, x.array[d]]
         x.outer_loops[d] = x.loops_left[d] // inner
         if d >= x.inner_open:
             x.class_outer_loops[CLASS_OF[d]] *= x.outer_loops[d]
@@ -169,10 +171,12 @@ def _set_inner(x: Record, costs: TileCosts) -> bool:
         in_pe = x.in_pe[t]
         tile = in_pe * layer.widths[t, 0] * elements_of(t, x.e0, layer)
         used, fits = used + tile, fits and tile <= layer.capacity[0, t]
-        quantities, x.pe_box[t] = _quantities(x, layer, costs.points, costs.arrays, t), 0
+        quantities = _quantities(x, layer, costs.points, costs.arrays, t)
+        x.pe_box[t], x.array_box[t] = 0, 0
         for d in range(8):
             extent = x.array[d] if in_pe else x.vector[d] * x.vector[8 + d]
             x.pe_box[t] += costs.places[d, extent] * layer.strides[t, d]
+            x.array_box[t] += x.array_at[d] * layer.strides[t, d]
         for f in range(layer.resources):
             for buffers in range(4):
                 x.per_visit[f, t, buffers], x.without_visits[f, t, buffers] = 0, 0
@@ -276,7 +280,7 @@ def _set_tile(x: Record, layer: Record, divisors: Ints, places: Ints, strides: I
             x.class_loops_outside[CLASS_OF[d]] *= outside
             for t in range(3):
                 x.buffer_tiles[t] *= outside if CLASS_OF[d] != t else 1
-        at = places[d, e]
+        x.extents_at[d] = at = places[d, e]
         x.place += at * strides[d]
         for t in range(3):
             x.box[t] += at * layer.strides[t, d]

@@ -11,7 +11,7 @@ import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.arch.memory import MemoryLevel
-from cpsat_pim.arch.pe_array import PEArray, PhyDim2
+from cpsat_pim.arch.pe_array import ComputeUnit, PEArray, PhyDim2
 from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import predict, to_machine
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
@@ -21,12 +21,13 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
-from cpsat_pim.mapping import BANKS, Mapping
+from cpsat_pim.mapping import BANKS, ONE_BANK, BankCounts, Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from tables.bounds.layer import CLASS_OF, INFINITE_COST
 from tables.bounds.outer_state import CASES, NONE_FREE
+from tables.bounds.shapes import ShapeTable
 from tables.dram import row_miss
 from tables.factors import divisors
 from tests.cross.test_bounds import MACHINES, draw_mapping, in_turns, restriction_of
@@ -64,14 +65,33 @@ SMALL_ROWS = attrs.evolve(
         PIMArchitecture().hierarchy[3],
     ),
 )
+#: One element of 4 lanes with one slot beside two banks of short rows, as on hbm-pim: the MACs draw most of it.
+DRAWN_FROM_ROWS = attrs.evolve(
+    SMALL_ROWS,
+    shared_data_bus=True,
+    spatial_reduction=False,
+    node_banks=2,
+    pe_array=PEArray(array_shape=PhyDim2(1, 1), compute_unit=ComputeUnit(unit_type="simd", num_macs=4)),
+    hierarchy=(
+        attrs.evolve(PIMArchitecture().hierarchy[0], double_buffered=False, entries=32),
+        attrs.evolve(PIMArchitecture().hierarchy[1], entries=1, stores=(False,) * 3, bypass_defined=True),
+        attrs.evolve(SMALL_ROWS.hierarchy[2], row_buffer_size=32, entries=64),
+        PIMArchitecture().hierarchy[3],
+    ),
+)
 ALL_MACHINES = {
     **MACHINES, "slow": SLOW, "two banks": with_dram(PIMArchitecture(), num_banks=2), "small rows": SMALL_ROWS,
     "one bank on a bus": PIMArchitecture(node_banks=1, shared_data_bus=True),
     "slow on a bus": attrs.evolve(SLOW, shared_data_bus=True),
+    "one slot, drawn": DRAWN_FROM_ROWS,
 }  # fmt: skip
 DRAWN = 6
-#: Of each layer on each machine, once.
-stream_tables = functools.cache(build_tables)
+
+
+@functools.cache
+def stream_tables(layer: ConvWorkload, arch: PIMArchitecture, counts: BankCounts = ONE_BANK) -> list[ShapeTable]:
+    """Return the tables of a layer on a machine with so many banks, built once."""
+    return build_tables(layer, arch, counts=counts)
 
 
 def tile_bounds(
@@ -87,7 +107,7 @@ def tile_bounds(
     if mapping is not None:
         restriction = restriction_of(layer, arch, mapping, subspace, Constraints(layout=mapping.layout))
     spatial_bounds = SpatialBounds(layer, arch, objective, restriction)
-    tiles = TileBounds(spatial_bounds, stream_tables(layer, arch), parameters=parameters)
+    tiles = TileBounds(spatial_bounds, stream_tables(layer, arch, restriction.bank_counts), parameters=parameters)
     tiles.tighten()
     return tiles
 
@@ -184,6 +204,30 @@ def test_work_on_one_tile_hides_the_load_of_weights_behind_it() -> None:
     loads, hidden = dram.tCCD * figures.column_accesses[Tensor.W], steps // 32 - 3 * dram.tCCD - 2 * row_miss(dram)
     assert hidden > 0
     assert steps + loads - hidden + dram.tRCD <= bound <= figures.latency_cycles
+
+
+def test_sweeps_over_weights_open_their_rows_for_each_output_that_is_kept() -> None:
+    """Two iterations of 4 lanes make 8 channels of one of 4 positions. All 64 loops of C keep the 8 sums, and the MACs
+    draw weights of 8 B in each, from rows of 32 B: 64 * 8 / 32 = 16 rows for each of 4 positions, and a column for each
+    of 4 * 64 * 2 steps. Of fewer than 16 parts each fills more than a row; from 16 parts on the sums leave and return
+    15 times at least, which takes more columns than 64 rows take time.
+    """
+    layer = ConvWorkload(P=4, C=64, K=8)
+    arch = attrs.evolve(DRAWN_FROM_ROWS, node_banks=3)
+    rows = [[1] * 8 for _ in range(7)]
+    rows[Level.PE][Dim.K], rows[Level.DRAM][Dim.P], rows[Level.DRAM][Dim.C], rows[-1][Dim.K] = 2, 4, 64, 4
+    mapping = Mapping(
+        temporal=rows[:4],
+        spatial=rows[4:],
+        order=[[Dim.K], [], [], [Dim.P, Dim.C]],
+        stored=[[True, False, True], [False] * 3, [False] * 3],
+        layout=(1, 1, 1),
+    )
+    assert not check_mapping(layer, arch, mapping)
+    figures, dram = predict(layer, arch, mapping).figures, to_machine(arch).dram
+    assert (figures.row_activations[Tensor.W], figures.column_accesses[Tensor.W]) == (64, 512)
+    bound = bound_of(layer, arch, Objective.named("latency"), mapping, figures.latency_cycles)
+    assert dram.tCCD * 512 + row_miss(dram) * 64 <= bound <= figures.latency_cycles
 
 
 @pytest.mark.parametrize(
@@ -335,7 +379,7 @@ def test_bounds_of_dram_loops_rise_with_the_extents_inside_them(name: str, machi
     grid = [len(found) for found in of]
     for case in range(CASES):
         for d in range(8) if case == NONE_FREE else (d for d in range(8) if CLASS_OF[d] == case):
-            for figures in (outer.cycles[case], outer.fj[case], outer.rows[case]):
+            for figures in (outer.cycles[case], outer.linked[case], outer.fj[case], outer.rows[case]):
                 along = np.moveaxis(figures.reshape(-1, *grid), d + 1, 0)
                 for one, more in itertools.combinations(range(grid[d]), 2):
                     if of[d][more] % of[d][one] == 0:

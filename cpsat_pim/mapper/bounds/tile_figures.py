@@ -71,6 +71,7 @@ class TileFigures:
             "open_level": open_level,
             "sum_rates": [[*map(rate, self._limits(m))] for m in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER)],
             "dram": [*timings, spatial_bounds.machine.pipeline_latency, dram.column_bytes],
+            "row_bytes": dram.row_bytes,
             "is_linked": [arch.shared_data_bus or restriction.is_shared(t) for t in Tensor],
             "banks": [restriction.dram(t).banks for t in Tensor],
             "most_fetched": -1 if most is None else most,
