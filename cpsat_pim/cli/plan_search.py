@@ -73,7 +73,7 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     text = "DRAM bytes per node that may be used, like 1048576 or 1MiB (those of the machine)"
     add("--capacity", metavar="BYTES", type=_bytes, help=text)
     add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
-    text = "seconds of the first solve of a node problem; what matters is solved again, for longer (%(default)g)"
+    text = "seconds of a node problem's first solve for a proof; what matters is solved again, for longer (%(default)g)"
     add("--node-time", metavar="S", type=seconds, default=20.0, help=text)
     text = "node problems bounded or solved at a time (%(default)s)"
     add("--jobs", metavar="N", type=jobs_number, default=cpus(), help=text)

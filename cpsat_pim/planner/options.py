@@ -65,12 +65,13 @@ class LayerOptions:
     room_bytes: int = INFINITE
     rows: list[_Row] = field(init=False)
     seen: int = 0
-    #: Whether rows that were not looked at are left out, so that bounds are of the others only.
-    is_closed: bool = False
+    #: Whether rows that were not looked at are left out, and node programs cost what they may rather than their bounds.
+    is_likely: bool = False
     #: What rows pull, int64[2, rows, homes read, homes of W or 1], and add and push, int64[2, rows, homes written].
     _pull: np.ndarray = field(init=False)
     _push: np.ndarray = field(init=False)
-    #: Costs of node programs by lower or upper bound: int64[2, 2, rows, pairs of layouts]; and what they were made of.
+    #: Costs of node programs by lower bound, upper bound, and what they may cost: int64[3, 2, rows, pairs of layouts];
+    #: and what they were made of.
     _own: np.ndarray = field(init=False)
     _made_of: list[list[Any]] = field(init=False)
     #: Layouts of I and O that occur among the homes; the pair of two homes: int64[homes read, homes written].
@@ -92,7 +93,7 @@ class LayerOptions:
         count, pairs, weighing = len(self.rows), len(self.layout_pairs), self.weighing
         self._pull = np.empty((2, count, len(self.reads), max(1, len(self.others))), dtype=np.int64)
         self._push = np.empty((2, count, len(self.writes)), dtype=np.int64)
-        self._own = np.empty((2, 2, count, pairs), dtype=np.int64)
+        self._own = np.empty((3, 2, count, pairs), dtype=np.int64)
         self._made_of = [[_NOTHING] * pairs for _ in self.rows]
         self._pair_of = pair_indices(self.layout_pairs, self.reads, self.writes)
         self._replicas = ReplicaTable(
@@ -130,16 +131,16 @@ class LayerOptions:
         return self._floors[price]
 
     def _priced_floors(self, price: Price) -> np.ndarray:
-        rest = [] if self.is_closed else self.rows[self.seen :]
+        rest = [] if self.is_likely else self.rows[self.seen :]
         floors = np.array([row.floor for row in rest], dtype=np.int64)
         if price.per_byte:
             held = self._replicas.priced([row.partition for row in rest], price)
             floors = np.minimum(price.scale * np.minimum(floors, INFINITE // price.scale) + held[0], INFINITE)
         return floors
 
-    def close(self, is_closed: bool) -> None:
-        """Leave rows out that were not looked at, or take them in again."""
-        self.is_closed = is_closed
+    def suppose(self, is_likely: bool) -> None:
+        """Take what node programs may cost for lower bounds, and leave rows out that were not looked at; or undo it."""
+        self.is_likely = is_likely
         self._forget()
 
     def limit(self, room_bytes: int) -> None:
@@ -249,9 +250,13 @@ class LayerOptions:
             for j, problem in enumerate(row.program):
                 cost = self.costs.cost(problem)
                 if cost is not made_of[j] and cost != made_of[j]:
-                    self._own[0, :, i, j], self._own[1, :, i, j] = share.own(cost), share.own(cost, upper=True)
+                    self._own[:, :, i, j] = share.own(cost), share.own(cost, upper=True), share.likely(cost)
                     made_of[j] = cost
                     self._tables.clear()
+
+    def _view(self, upper: bool) -> int:
+        """Return which costs of node programs count."""
+        return 1 if upper else 2 if self.is_likely else 0
 
     def _table(self, upper: bool, price: Price) -> np.ndarray:
         least = np.full((2, *self._pull.shape[2:], len(self.writes)), INFINITE, dtype=np.int64)
@@ -259,7 +264,7 @@ class LayerOptions:
             least[0], least[1] = self._unseen(price), 0
         s = self.seen
         moved = self._pull[:, :s], self._push[:, :s]
-        least_of_rows(self._own[int(upper), :, :s], *moved, self._pair_of, self._held(price), price.scale, least)
+        least_of_rows(self._own[self._view(upper), :, :s], *moved, self._pair_of, self._held(price), price.scale, least)
         return least
 
     def _unseen(self, price: Price) -> int:
@@ -299,7 +304,7 @@ class LayerOptions:
     def costs_at(self, at: At, upper: bool, price: Price) -> tuple[np.ndarray, np.ndarray]:
         """Return cost and tie of every row that was looked at, at these homes."""
         self._update()
-        node, rest = self._own[int(upper), :, : self.seen, self._pair_of[at[0], at[2]]]
+        node, rest = self._own[self._view(upper), :, : self.seen, self._pair_of[at[0], at[2]]]
         moved, held = self._moved_at(at), self._held(price)
         cost = np.minimum(price.scale * (np.minimum(node, INFINITE // price.scale) + moved[0]) + held[0], INFINITE)
         return np.where(node >= INFINITE, INFINITE, cost), np.minimum(rest + moved[1] + held[1], INFINITE)

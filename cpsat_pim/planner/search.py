@@ -14,15 +14,14 @@ from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.eliminate import INFINITE, TooLarge
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.fit import Fitting
-from cpsat_pim.planner.instance import Choice, Instance, Use
+from cpsat_pim.planner.instance import Choice, Instance
 from cpsat_pim.planner.labels.fitting import LabelFitting
 from cpsat_pim.planner.membership import offered
-from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem, Useful
-from cpsat_pim.planner.partition import Partition
+from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.refusal import refuse
 from cpsat_pim.planner.room import limit_steps
-from cpsat_pim.planner.seek import seek_any_plan
+from cpsat_pim.planner.seek import seek_plan
 from cpsat_pim.planner.solved import Incumbent, Report, SearchLimits, SolvedPlan, ignore, statistics_of
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.tensors import Graph
@@ -70,7 +69,7 @@ class _Search:
         self.started = started
         self.until = self.started + limits.time_limit
         self.seek_from = self.started + limits.time_limit * limits.seek_percent / 100
-        self.has_sought = False
+        self.has_sought, self.owed = False, 0.0
         self.rounds, self.bound, self.energy_bound, self.found = 0, 0, 0, Incumbent()
         self.offered: list[Incumbent] = []
         #: What the smallest plan that was evaluated takes on its fullest node.
@@ -160,19 +159,36 @@ class _Search:
             self._raise_bounds(self.instance.minimize(upper=False))  # by what the last solves proved
         if self.found.plan is None:
             self._keep_best()
-        if self.found.plan is not None and (self.is_too_large or not self._is_allowed(self.found.plan)):
+        if self.found.plan and (self.is_too_large or not self._is_allowed(self.found.plan)):
             self._fit()
         return self._answer()
 
     def _is_allowed(self, plan: Plan) -> bool:
         return not self.instance.space.constraints.has_too_many_layouts(plan)
 
-    def _seek_any_plan(self) -> None:
+    def _seek_any_plan(self) -> int:
         self.has_sought = True
         self.report("no plan yet: the best one of the partitions that were looked at is sought")
         share = self.limits.time_limit * self.limits.seek_share_percent / 100
-        until = min(self.until, time.monotonic() + share)
-        seek_any_plan(self.instance, self.tightening, until, lambda: self.found.value, self._keep_best)
+        return self._seek_plan(time.monotonic() + share, is_late=True)
+
+    def _seek_first_plan(self) -> int:
+        """Seek a plan until one is sought in any case, then that; return how many node problems were solved."""
+        solved = self._seek_plan(self.seek_from)
+        return solved + self._seek_any_plan() if self.is_seek_due else solved
+
+    def _seek_in_turn(self, seconds: float) -> int:
+        """Seek a better plan for as long as bounds have risen since; return how many node problems were solved."""
+        begun, self.owed = time.monotonic(), self.owed + seconds
+        solved = self._seek_plan(begun + self.owed) if self.found.plan else 0
+        self.owed -= time.monotonic() - begun
+        return solved
+
+    def _seek_plan(self, until: float, *, is_late: bool = False) -> int:
+        """Seek a plan that is better, up to a time; return how many node problems were solved."""
+        solves, until = self.costs.solves, min(self.until, until)
+        seek_plan(self.instance, self.tightening, until, lambda: self.found.value, self._keep_best, is_late)
+        return self.costs.solves - solves
 
     def _raise_bounds(self, lower: Choice) -> None:
         """Take over the bounds that an optimum over lower bounds proves."""
@@ -185,33 +201,27 @@ class _Search:
     def _tighten(self, lower: Choice, price: Price = FREE_BYTES) -> bool:
         """Tighten what an optimum uses, cheapest first; return whether anything was."""
         self.rounds += 1
-        uses = self.instance.uses(lower)
+        uses, refined = self.instance.uses(lower), 0
         best = [(use, use[0].best(use[1], price=price)) for use in uses]
-        refined = 0
         for parallel, number, region in self.instance.missing(lower):
             if not self.is_over:
                 parallel.compute(number, region, self.limits.batch)
                 refined += 1
-        refined += self.tightening.refine(best, price)
-        solved = 0
+        refined += self.tightening.look_at(best, price)
+        is_free = price == FREE_BYTES
+        solved = self._seek_first_plan() if is_free and not refined and self.found.plan is None else 0
+        begun = time.monotonic()
+        refined = refined or self.tightening.refine(best, price)
         if not refined:
-            solved = self.tightening.solve(self._problems(best, price), layers=layers_of(uses, best))
-            if price == FREE_BYTES:
-                self._keep_best()
+            solved += self.tightening.solve(self.tightening.useful(best, price), layers=layers_of(uses, best))
+        if is_free:
+            self._keep_best()
+            solved += self._seek_in_turn(time.monotonic() - begun)
         self.report(
             f"round {self.rounds}: bound {self.bound:,}, best {f'{self.found.value:,}' if self.found.plan else '-'}, "
             f"{refined} bounds refined, {solved} problems solved, {time.monotonic() - self.started:.1f} s"
         )
         return refined + solved > 0
-
-    def _problems(self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]], price: Price) -> Useful:
-        """Return the node problems of an optimum, with the costs from which on they are of no use.
-
-        At a price of bytes an option that costs no more may take more room, so nothing is of no use.
-        """
-        if price == FREE_BYTES:
-            return self.tightening.useful(best)
-        return dict.fromkeys((found[1] for _, found in best if found), HIGHEST)
 
     def _keep_best(self) -> None:
         """Keep the best plan of solved node problems, if it is better than what is known."""

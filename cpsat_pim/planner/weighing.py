@@ -43,6 +43,12 @@ class Weighing:
         return self.weigh(phase.cycles, phase.energy_fj(self.rates))
 
 
+#: What mappings cost, as a rule, in per cent of a bound of tiles, and of one of the PEs' arrangements. Measured: of 16
+#: parts of GoogLeNet on 4x8 nodes mappings cost 5.5 % more than the first. Of 40 parts that is 1.03 to 2.2 times as
+#: high as the other one.
+_OF_TILES, _OF_PES = 110, 200
+
+
 @frozen(kw_only=True)
 class NodeShare:
     """How the cost of a node program counts in a plan's, on so many nodes.
@@ -77,6 +83,12 @@ class NodeShare:
             is_energy = upper or self.weighing.objective.weights[1] > 0
             return int(pair[0]), int(pair[1]) if is_energy else self.nodes * cost.least_energy_fj
         return int(pair[0]) - cost.gap * self.factor, 0
+
+    def likely(self, cost: NodeCost | None) -> tuple[int, int]:
+        """(cost, tie) of the best mapping that is known, or what one may cost, by the bound."""
+        if cost is None or cost.is_solved:
+            return self.own(cost, upper=True)
+        return cost.least * self.factor * (_OF_TILES if cost.is_refined else _OF_PES) // 100, 0
 
 
 @frozen(kw_only=True)

@@ -83,7 +83,7 @@ def clock(monkeypatch):
 
         return call
 
-    for module in ("search", "refusal", "seek"):
+    for module in ("search", "refusal", "tighten"):
         source = SimpleNamespace(monotonic=lambda: now.seconds)
         monkeypatch.setattr(f"cpsat_pim.planner.{module}.time", source)
     for kind, name in WORK:

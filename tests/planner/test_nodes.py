@@ -185,6 +185,29 @@ def test_tied_problem_is_solved_again_in_its_own_layouts_alone(monkeypatch):
     assert task.request.time_limit == 60  # what the first solve of a problem has by default; 4 times 7 s are less
 
 
+def test_solve_for_a_proof_follows_a_brief_one(monkeypatch):
+    """It has the time of a first one, in any layouts first, from the mapping that is known, and not by walks."""
+    costs, asked, run = NodeCosts(ARCH, LATENCY), [], Workers.run
+    mapping = optimum().mapping
+
+    def watched(self, tasks, on_solved, until):
+        asked.extend(task.request for task in tasks)
+        if len(asked) == 1:
+            run(self, tasks, on_solved, until)
+
+    monkeypatch.setattr(Workers, "run", watched)
+    costs.solve_briefly([FREE], 30.0)
+    known = costs.cost(FREE)
+    assert known.is_brief
+    monkeypatch.setitem(costs._known, FREE, evolve(known, least=known.value - 1, mapping=mapping))  # as if with a gap
+    costs.solve(TIED)
+    brief, proof = asked[:2]
+    assert (brief.time_limit, proof.time_limit) == (30.0, 60)
+    assert proof.start == mapping
+    assert not proof.by_walks
+    assert all(layout is None for layout in proof.constraints.layout)
+
+
 def test_least_energy_at_least_latency_is_that_of_a_budget(costs):
     """First its bound, then the energy itself, by mappings that take no more cycles."""
     least = costs.solve(TIED)

@@ -8,9 +8,10 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.instance import Instance
-from cpsat_pim.planner.nodes import HIGHEST
+from cpsat_pim.planner.nodes import HIGHEST, NodeCost
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.usefulness import Usefulness
+from cpsat_pim.planner.weighing import FREE_BYTES
 from cpsat_pim.workload.network import Network
 from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts
 
@@ -50,3 +51,31 @@ def test_node_program_is_useful_below_what_a_solved_option_costs_at_the_same_hom
             continue
         next_ones = [i for i in others if lower[i] == min(lower[j] for j in others)]
         assert found in [(options.rows[i].program[0], solved - moved(i, at)) for i in next_ones]
+
+
+def test_supposed_costs_are_those_of_mappings_or_above_bounds():
+    """Of rows that were looked at: what a solved program costs, a tenth above a bound of tiles, twice a plain one.
+
+    Made-up bounds are of tiles; the least of all rows, with what each moves at the homes, is the table's entry.
+    """
+    graph, costs = build_graph(Network(name="n", layers=NETWORKS["chain"])), MadeUpCosts(LATENCY)
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2)
+    instance = Instance(graph, array, Space(dims=1, layouts=("BCHW",), is_tied=False), LATENCY, costs)
+    options = instance.distinct[0]
+    options.look_at(2)
+    costs.solve_all(options.rows[0].program)
+    before = options.table()
+    bound = costs.cost(options.rows[1].program[0]).least
+    expected = [costs.cost(options.rows[0].program[0]).value, bound + bound // 10]
+    options.suppose(True)
+    for at in product(range(len(options.reads)), [0], range(len(options.writes))):
+        lower = options.costs_at(at, False, FREE_BYTES)[0]
+        moved = options.costs_at(at, True, FREE_BYTES)[0][0] - expected[0]
+        assert lower[0] == expected[0] + moved
+        assert options.table()[(0, *at)] == lower.min()
+    options.suppose(False)
+    assert (options.table() == before).all()
+    assert (before <= options.table(upper=True)).all()
+    share = options.share
+    assert share.likely(NodeCost(least=bound)) == (expected[1], 0)
+    assert share.likely(NodeCost(least=bound, is_refined=False)) == (2 * bound, 0)

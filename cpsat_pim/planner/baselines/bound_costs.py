@@ -83,6 +83,10 @@ class BoundCosts(NodeCosts):
         for problem in problems:
             self.refine(problem)
 
+    def solve_briefly(self, problems: Sequence[NodeProblem], seconds: float, until: float = inf) -> None:
+        """Refine all of them."""
+        self.solve_all(problems)
+
     def construct(self, problems: Iterable[NodeProblem]) -> int:
         """Refine all of them; return how many fit a node."""
         return sum(self.refine(problem) is not None for problem in problems)

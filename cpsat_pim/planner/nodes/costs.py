@@ -2,7 +2,7 @@
 
 Three things keep solves few and short. The optimum of a problem with free layouts bounds those with tied layouts from
 below, and its mapping in other layouts often costs the same, which proves them without a solve. A solve ends when
-nothing that costs less than a plan can use is left (`slack`). And the first solve of a problem is short, and not by
+nothing that costs less than a plan can use is left (`slack`). And the first solves of a problem are short, and not by
 walks: only what a plan's gap depends on is solved again, for longer.
 """
 
@@ -20,7 +20,7 @@ from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.planner.nodes.bounds import NodeBounds
 from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful, highest
 from cpsat_pim.planner.nodes.programs import BuildTask, in_layouts, priced, verify_program
-from cpsat_pim.planner.nodes.requests import energy_request, tasks_of, value_request
+from cpsat_pim.planner.nodes.requests import energy_request, solve_seconds, tasks_of, value_request
 from cpsat_pim.planner.nodes.store import NodeStore, digest
 from cpsat_pim.planner.nodes.workers import RESERVED_SECONDS, Workers
 
@@ -47,7 +47,7 @@ class NodeCosts:
         stop: threading.Event | None = None,
         padding: float = 0.0,
     ) -> None:
-        """`time_limit`: seconds of the first solve of a problem.
+        """`time_limit`: seconds of the first solve of a problem for a proof.
 
         `version`: of this program, which is part of the key, as optima of another one are not ours. `jobs`: solves at
         a time. `stop`: ends solves with what they have. `padding`: node programs may be of parts padded with zeros to
@@ -59,6 +59,8 @@ class NodeCosts:
         #: Receives a line for each problem that was given to the mapper.
         self.report: Callable[[str], None] = lambda line: None
         self.solves, self.reused = 0, 0
+        #: Most seconds of a solve, while mappings are sought and no proofs.
+        self._brief_seconds = math.inf
         self._known: dict[NodeProblem, NodeCost | None] = {}
         #: Problems that were asked about, by the one of the same layer in any layouts.
         self._tied: defaultdict[NodeProblem, list[NodeProblem]] = defaultdict(list)
@@ -191,6 +193,14 @@ class NodeCosts:
         ready = [p for p in below if not p.is_free and (p in direct or self._is_worth_a_solve(p, below[p]))]
         self._run([(p, below[p]) for p in ready if not self._is_closed(p, below[p])], until)
 
+    def solve_briefly(self, problems: Sequence[NodeProblem], seconds: float, until: float = math.inf) -> None:
+        """Find mappings of problems in so many seconds each; see `solve_all`."""
+        self._brief_seconds = seconds
+        try:
+            self.solve_all(problems, None, until)
+        finally:
+            self._brief_seconds = math.inf
+
     def _asked(self, problems: Iterable[NodeProblem], slack: int | None, useful: Useful | None) -> Useful:
         """Return the costs that mappings of problems without a proof have to stay below to be of use."""
         found = {}
@@ -227,8 +237,8 @@ class NodeCosts:
         known, free = self.cost(problem), self.cost(problem.relaxation)
         if known is None or free is None:
             return False
-        is_tried = free.seconds > 0 and (known.is_solved or not free.is_solved) and not problem.is_free
-        return is_tried or (known.is_tied and known.least > _LAYOUTS * free.least)
+        is_tried = free.seconds > 0 and not free.is_brief and (known.is_solved or not free.is_solved)
+        return (is_tried and not problem.is_free) or (known.is_tied and known.least > _LAYOUTS * free.least)
 
     def _is_worth_a_solve(self, problem: NodeProblem, below: int) -> bool:
         """Whether layouts make more of a difference than what is not proven of the problem with free ones."""
@@ -245,7 +255,8 @@ class NodeCosts:
         for key, (problem, below) in by_key.items():
             known = self.cost(problem)
             assert known is not None
-            request = value_request(problem, known, below, self.objective, self.time_limit, self.padding)
+            seconds = min(self._brief_seconds, solve_seconds(known, self.time_limit))
+            request = value_request(problem, known, below, self.objective, seconds, self.padding)
             asked.append((key, problem, request))
         tasks = tasks_of(asked, self.arch)
         self._workers.run(tasks, lambda key, solved: self._receive(*by_key[key], solved), until)
@@ -258,16 +269,17 @@ class NodeCosts:
         cost = "-" if solved.mapping is None else f"{solved.cost}"
         self.report(f"{problem.layer.name}: cost {cost}, bound {solved.lower_bound}, {solved.solve_seconds:.1f} s")
         seconds = max(known.seconds, solved.solve_seconds)
+        known = evolve(known, seconds=seconds, is_brief=self._brief_seconds < math.inf)
         if solved.mapping is not None:
             found = priced(problem, self.arch, self.objective, solved.mapping, known, solved.lower_bound or 0)
-            self._keep(problem, evolve(found, seconds=seconds, is_tied=True))
+            self._keep(problem, evolve(found, is_tied=True))
         elif below < HIGHEST and (known.value is None or below < known.value):
             # No bound is left where nothing that costs less than `below` is left.
             least = below if solved.lower_bound is None else min(solved.lower_bound, below)
-            self._keep(problem, evolve(known, least=max(known.least, least), seconds=seconds))
+            self._keep(problem, evolve(known, least=max(known.least, least)))
         else:
             bound = None if solved.lower_bound is None else max(known.least, solved.lower_bound)
-            self._keep(problem, None if bound is None else evolve(known, least=bound, seconds=seconds))
+            self._keep(problem, None if bound is None else evolve(known, least=bound))
 
     def construct(self, problems: Iterable[NodeProblem]) -> int:
         """Give problems without a mapping the best of a few that are built without a search; return to how many.
@@ -301,7 +313,7 @@ class NodeCosts:
         for mapping in in_layouts(problem, relaxed.mapping, self.arch):
             candidate = priced(problem, self.arch, self.objective, mapping, found)
             if found.value is None or (candidate.value or 0) < found.value:
-                found = evolve(candidate, seconds=max(found.seconds, relaxed.seconds))
+                found = evolve(candidate, seconds=max(found.seconds, relaxed.seconds), is_brief=relaxed.is_brief)
         if found.mapping is not None and found.mapping != known.mapping:
             verify_program(problem, found.mapping, self.arch)
         self._keep(problem, found)

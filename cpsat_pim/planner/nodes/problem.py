@@ -59,7 +59,8 @@ class NodeCost:
     PEs' arrangements at least, that of tiles in any layouts, and that of tiles in the problem's layouts, not just that
     of all PEs at work. `value` is the cost of `mapping`.
     `least_energy_fj`: no mapping that costs as little as `value` takes less energy.
-    `seconds`: of its longest solve, or of the solve in any layouts that found its mapping.
+    `seconds`: of its longest solve, or of the solve in any layouts that found its mapping. `is_brief`: whether that was
+    for a mapping, not for a proof.
     """
 
     least: int
@@ -72,6 +73,7 @@ class NodeCost:
     least_energy_fj: int = 0
     mapping: Mapping | None = None
     seconds: float = 0.0
+    is_brief: bool = False
 
     @property
     def is_solved(self) -> bool:

@@ -13,16 +13,16 @@ _LONGER = 4.0
 
 
 def solve_seconds(known: NodeCost, time_limit: float) -> float:
-    """Return how many seconds the next solve of a problem may take, of which the first one takes `time_limit`."""
-    return max(time_limit, _LONGER * known.seconds)
+    """Return how many seconds the next solve of a problem may take; the first one for a proof takes `time_limit`."""
+    return time_limit if known.is_brief else max(time_limit, _LONGER * known.seconds)
 
 
 def value_request(
-    problem: NodeProblem, known: NodeCost, below: int, objective: Objective, time_limit: float, padding: float
+    problem: NodeProblem, known: NodeCost, below: int, objective: Objective, seconds: float, padding: float
 ) -> Any:
     """Return the request for a mapping that costs less than `below`, from the one that is known if that is no more.
 
-    A problem that was solved before is solved for longer, and by walks.
+    A problem that was solved before, and not just briefly, is solved by walks.
     """
     from cpsat_pim.mapper.search import SolveRequest
 
@@ -30,11 +30,11 @@ def value_request(
     return SolveRequest(
         then=None,
         objective=objective,
-        time_limit=solve_seconds(known, time_limit),
+        time_limit=seconds,
         constraints=problem.constraints,
         start=known.mapping if is_start else None,
         value_to_beat=None if is_start or below == HIGHEST else below,
-        by_walks=known.seconds > 0,
+        by_walks=known.seconds > 0 and not known.is_brief,
         padding=padding,
     )
 
