@@ -34,11 +34,18 @@ class Descent:
         self.state, self.layer, self.arch = state, state.layer, state.arch
         self._machine = to_machine(state.arch)
         self._banks = searched_banks(state.arch, state.request.constraints)
-        self._random = random.Random(state.request.seed)
+        self._random = random.Random(state.request.seed + state.descents)
         #: Kinds of neighbours, as often as they are drawn.
         self._moves = (*[self._refactored] * 4, *[self._exchanged] * 4, *[self._reordered] * 3, self._stored)
         if len(self._banks) > 1:
             self._moves += (self._rebanked,)
+
+    def try_one(self, mapping: Mapping) -> None:
+        """Offer a legal mapping; its streams are counted no further than the incumbent's cost."""
+        if self.state.cutoff is None:
+            self.state.offer(mapping, lambda: self.state.is_over)
+        else:
+            self._value(mapping, self.state.cutoff, lambda: self.state.is_over)
 
     def walk(self, start: Completion, neighbours: int, until: float) -> None:
         """Try so many neighbours, up to so many seconds of the search, beginning with those of a completion: go on from

@@ -155,7 +155,7 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
             state.turn_ends = _turn_ends(search, searches)
             search.step(state.turn_ends, _least_of_others(search, searches))
             state.turn_ends = math.inf
-        if is_shared and state.is_hard and state.incumbent is not state.descended and _is_far(state, searches):
+        if is_shared and _is_descent_due(state) and _is_far(state, searches):
             _improve_incumbent(state, searches)
         on_progress(_progress(state, searches))
     if any(search.is_open for search in searches):
@@ -163,6 +163,16 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
         if state.cutoff is None:
             _find_any_mapping(searches, math.inf)
     on_progress(_progress(state, searches))
+
+
+def _is_descent_due(state: SearchState) -> bool:
+    """Whether the layer is hard, or some of the time is over, and the incumbent is a new one, or descents have had less
+    than their share of the time.
+    """
+    parameters, seconds = state.parameters, state.seconds
+    is_late = state.is_hard or seconds > parameters.descent_share * state.request.time_limit
+    is_new = state.incumbent is not state.descended
+    return is_late and (is_new or state.descent_seconds < parameters.descents_share * seconds)
 
 
 def _is_far(state: SearchState, searches: Sequence[SubspaceSearch]) -> bool:
@@ -223,17 +233,18 @@ def _construct_mappings(state: SearchState) -> None:
     """Begin with the best of the mappings that are built where tensors share a bank: there optima lie far above the
     first trial bounds, and mappings found at high ones still further.
     """
+    descent = Descent(state)
     for mapping in constructed_mappings(state.layer, state.arch, state.request.constraints):
         if state.is_over:
             return
-        state.offer(mapping, lambda: state.is_over)
+        descent.try_one(mapping)
     _descend(state, state.incumbent, state.parameters.descent_first)
     state.constructed = state.incumbent
 
 
 def _improve_incumbent(state: SearchState, searches: Sequence[SubspaceSearch]) -> None:
-    """Seek a better incumbent of a hard layer: the first time around the constructed mapping, since that of a solve is
-    often a local optimum, and among the cheapest tiles of all subspaces; then around the incumbent.
+    """Seek a better incumbent: the first time around the constructed mapping, since that of a solve is often a local
+    optimum, and among the cheapest tiles of all subspaces; then around the incumbent.
     """
     if state.descended is None:
         _descend(state, state.constructed or state.incumbent, state.parameters.descent_hard)
@@ -247,8 +258,9 @@ def _improve_incumbent(state: SearchState, searches: Sequence[SubspaceSearch]) -
 def _descend(state: SearchState, start: Completion | None, neighbours: int) -> None:
     """Seek a better incumbent among the neighbours of a mapping, for a share of the time."""
     if start is not None:
-        until = state.seconds + state.parameters.descent_share * state.request.time_limit
-        Descent(state).walk(start, neighbours, until)
+        begun = state.seconds
+        Descent(state).walk(start, neighbours, begun + state.parameters.descent_share * state.request.time_limit)
+        state.descents, state.descent_seconds = state.descents + 1, state.descent_seconds + state.seconds - begun
 
 
 def _construct_mapping(state: SearchState) -> None:
