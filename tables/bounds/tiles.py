@@ -40,25 +40,25 @@ from tables.nest import C, I, Ints, K, O, P, R, S, W
 
 @njit
 def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: TrialObjective, vectors: Ints,
-                    kinds: Ints, cycles: Ints, is_aligned: bool, begin: int, end: int, most: int, margin: int,
-                    number: int, found: Ints, min_bound: Ints) -> tuple[int, int, TrialObjective]:  # fmt: skip
-    """Enumerate the tiles of spatial mappings `begin` to `end` - 1 whose lower bound meets the trial bound.
+                    kinds: Ints, cycles: Ints, is_aligned: bool, most: int, margin: int, found: Ints,
+                    min_bound: Ints, stop: Ints) -> tuple[int, int, int, TrialObjective]:  # fmt: skip
+    """Enumerate the tiles of spatial mappings whose lower bound meets the trial bound.
 
     `vectors` int[n, 19]: PEs per dim, lanes per dim, whether the PEs store each tensor. `kinds` int[n, 4]: rows of
     `TileCosts.points` and `arrays`, of axis P, then of Q. `cycles` int[n]: a lower bound on the latency of each spatial
     mapping. `is_aligned`: at least one tensor is row-aligned, else none. `most`: the number of evaluations after which
-    the enumeration stops; it also stops when more tiles are found than `found` has rows. `margin` m > 0: whenever a
-    bound is found, the trial bound is lowered to that bound and an m-th of it; `found` may then hold tiles above it.
-    `number`: tiles found by earlier calls.
+    the enumeration stops; it also stops when more tiles are found than `found` has rows, or where `stop` int[1] is set.
+    `margin` m > 0: whenever a bound is found, the trial bound is lowered to that bound and an m-th of it; `found` may
+    then hold tiles above it.
 
     Modifies `found` int[k, 18], the first k tiles: spatial mapping, extents in the PEs and in the global buffer, bound.
-    Modifies `min_bound` int[n]: the smallest bound per spatial mapping, or `INFINITE_COST`.
+    Modifies `min_bound` int[n]: the smallest bound per spatial mapping that was reached, or `INFINITE_COST`.
 
-    Returns the number of tiles found, the number of evaluations (of tiles and of sets of them), and the objective with
-    its trial bound.
+    Returns how many spatial mappings were enumerated, the number of tiles found, that of evaluations (of tiles and of
+    sets of them), and the objective with its trial bound.
     """
-    states, evaluated, layer = np.zeros(1, TILE_STATE), 0, costs.layer[0]
-    for n in range(begin, end):
+    states, evaluated, number, layer = np.zeros(1, TILE_STATE), 0, 0, costs.layer[0]
+    for n in range(len(vectors)):
         min_bound[n], x = INFINITE_COST, states[0]
         _set_vector(x, layer, vectors[n], kinds[n], cycles[n])
         dims = 8 if x.in_pe[0] or x.in_pe[1] or x.in_pe[2] else 4  # else T0 of the other dims changes no bound
@@ -71,8 +71,8 @@ def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: Tr
                     x, costs, dram_bounds, objective, is_aligned, n, number, found
                 )
                 evaluated += seen
-            if evaluated > most or number > len(found):
-                return number, evaluated, objective
+            if evaluated > most or number > len(found) or stop[0]:
+                return n, number, evaluated, objective
             if x.inner_open:
                 if value <= objective.trial_bound:
                     x.inner_open = 0 if is_aligned else _next_open(x.inner_open, dims, x.loops_left)
@@ -86,7 +86,7 @@ def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: Tr
             at = _advance_inner(x, costs, fits, dims)
             x.inner_open = 0 if is_aligned else at
             is_left = at < dims
-    return number, evaluated, objective
+    return len(vectors), number, evaluated, objective
 
 
 @borrowing_njit

@@ -7,12 +7,14 @@ A tile is the pair of extents e0 and e1: inside the loops of the PEs, and inside
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import attrs
 import numpy as np
 
 from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.base.watched import call_watched
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.tile_figures import TileFigures
 from cpsat_pim.mapper.result import Objective
@@ -275,7 +277,7 @@ class TileBounds:
         return (self.spatial_bounds.lower_bound or 0) * (1 + self.parameters.busy_tiles)
 
     def _bound_tiles(self, trial_bound: int, vectors: Ints, margin: int) -> tuple[TileEnumeration, int | None] | None:
-        """Enumerate the tiles of some vectors in turn; None if `is_over` says so.
+        """Enumerate the tiles of some vectors; None if `is_over` says so.
 
         Also return the vector at which the limit on tiles was exceeded, None if it was not.
         """
@@ -286,34 +288,15 @@ class TileBounds:
         cycles = spatial_bounds.min_latency(vectors, vectors[:, IN_PE][:, [Tensor.I, Tensor.W]].max(axis=1) > 0)
         goal, dram_loops = self._trial_objective(trial_bound), self.dram_loops
         is_aligned, allowed = spatial_bounds.restriction.subspace.is_aligned, self._max_tiles(margin)
-        number, bounded, begin, last, at_a_time = 0, 0, 0, 0, 1
-        while begin < len(vectors) and bounded <= allowed and number <= parameters.kept_tiles:
-            if self.is_over():
-                return None
-            last, end, left = begin, min(begin + at_a_time, len(vectors)), allowed - bounded
-            number, more, goal = enumerate_tiles(
-                costs,
-                dram_loops,
-                goal,
-                vectors,
-                kinds,
-                cycles,
-                is_aligned,
-                begin,
-                end,
-                left,
-                margin,
-                number,
-                found,
-                least,
-            )
-            bounded, begin = bounded + more, end
-            few = more < parameters.tiles_per_call
-            at_a_time = min(2 * at_a_time, parameters.vectors_per_call) if few else max(1, at_a_time // 2)
-            self.on_enumerated(more)
-        is_interrupted = bounded > allowed or number > parameters.kept_tiles
+        enumerate_until = partial(
+            enumerate_tiles, costs, dram_loops, goal, vectors, kinds, cycles, is_aligned, allowed, margin, found, least
+        )
+        done, number, bounded, goal = call_watched(enumerate_until, self.is_over)
+        self.on_enumerated(bounded)
+        if self.is_over():
+            return None
         enumeration = TileEnumeration(goal.trial_bound, vectors, least, found[:number].copy())
-        return enumeration, last if is_interrupted else None
+        return enumeration, done if done < len(vectors) else None
 
     def _max_tiles(self, margin: int) -> int:
         """Return how many tiles, and sets of tiles, one enumeration may bound."""
