@@ -29,6 +29,20 @@ class Case:
     mapping: Mapping
 
 
+def shorten(temporal: list[list[int]], most: int, dims: tuple[Dim, ...]) -> None:
+    """Set the largest factors of these dims to 1 until there are at most so many steps. Modifies temporal."""
+    while math.prod(map(math.prod, temporal)) > most:
+        m, d = max(((m, d) for m in Level for d in dims), key=lambda place: temporal[place[0]][place[1]])
+        temporal[m][d] = 1
+
+
+def layer_of(temporal: list[list[int]], spatial: list[list[int]], element_bytes: int) -> ConvWorkload:
+    """Return the layer whose bounds are the products of a mapping's factors."""
+    bounds = [math.prod(row[d] for row in (*temporal, *spatial)) for d in Dim]
+    widths = dict.fromkeys(("input_bytes", "weight_bytes", "output_bytes", "psum_bytes"), element_bytes)
+    return ConvWorkload(name="drawn", **dict(zip("RSPQCKNG", bounds, strict=True)), **widths)
+
+
 @st.composite
 def cases(draw: st.DrawFn, *, uneven: bool = False) -> Case:
     """Draw a mapping, the layer whose bounds its factors multiply to, and a machine; tiles may be `uneven`."""

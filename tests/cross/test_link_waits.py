@@ -2,7 +2,6 @@
 long.
 """
 
-import math
 from pathlib import Path
 
 import attrs
@@ -20,7 +19,7 @@ from tables.counts.cost import exact_cost
 from tables.counts.latency import exact_latency
 from tables.counts.link import link_wait
 from tables.counts.on_chip import compute_cycles
-from tests.cross.cases import Case, points
+from tests.cross.cases import Case, layer_of, points, shorten
 
 DIMS = (Dim.R, Dim.P, Dim.Q, Dim.C, Dim.K)
 #: Where a tensor is stored: in the PEs, in the global buffer, or in both.
@@ -33,12 +32,8 @@ def cases_of_one_link(draw: st.DrawFn) -> Case:
     factors = st.sampled_from((1, 1, 2, 3, 4, 8))
     temporal = [[draw(factors) if d in DIMS and m != Level.ROW_BUFFER else 1 for d in Dim] for m in Level]
     spatial = [[1] * 8, [1] * 8, [1, 1, 1, 1, 2, 2, 1, 1]]
-    while math.prod(map(math.prod, temporal)) > 40_000:
-        m, d = max(((m, d) for m in Level for d in DIMS), key=lambda place: temporal[place[0]][place[1]])
-        temporal[m][d] = 1
-    bounds = [math.prod(row[d] for row in (*temporal, *spatial)) for d in Dim]
-    widths = dict.fromkeys(("input_bytes", "weight_bytes", "output_bytes", "psum_bytes"), draw(st.sampled_from((1, 2))))
-    layer = ConvWorkload(name="drawn", **dict(zip("RSPQCKNG", bounds, strict=True)), **widths)
+    shorten(temporal, 40_000, DIMS)
+    layer = layer_of(temporal, spatial, draw(st.sampled_from((1, 2))))
     of_tensors = [draw(st.sampled_from(PLACES)) for _ in Tensor]
     mapping = Mapping(
         temporal=temporal,

@@ -14,7 +14,7 @@ from cpsat_pim.workload import ConvWorkload
 from tables.counts.cost import exact_cost
 from tables.counts.latency import exact_latency
 from tables.counts.on_chip import takes_turns
-from tests.cross.cases import Case
+from tests.cross.cases import Case, layer_of, shorten
 
 DIMS = (Dim.R, Dim.P, Dim.Q, Dim.C, Dim.K)
 #: Levels that store a tensor: the PEs, with a buffer or without one.
@@ -38,12 +38,8 @@ def cases_of_one_slot(draw: st.DrawFn) -> Case:
     for m in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER, Level.DRAM):
         temporal[m][Dim.R] = temporal[m][Dim.C] = 1  # so no sum returns
     spatial = [[1] * 8, [1] * 8, [1, 1, 1, 1, 2, 2, 1, 1]]
-    while math.prod(map(math.prod, temporal)) > 20_000:
-        m, d = max(((m, d) for m in Level for d in DIMS), key=lambda place: temporal[place[0]][place[1]])
-        temporal[m][d] = 1
-    bounds = [math.prod(row[d] for row in (*temporal, *spatial)) for d in Dim]
-    widths = dict.fromkeys(("input_bytes", "weight_bytes", "output_bytes", "psum_bytes"), draw(st.sampled_from((1, 2))))
-    layer = ConvWorkload(name="drawn", **dict(zip("RSPQCKNG", bounds, strict=True)), **widths)
+    shorten(temporal, 20_000, DIMS)
+    layer = layer_of(temporal, spatial, draw(st.sampled_from((1, 2))))
     of_tensors = [draw(st.sampled_from(PLACES)) for _ in Tensor]
     is_aligned = of_tensors[Tensor.I][Level.ROW_BUFFER]
     height, width = (math.prod(row[d] for row in (*temporal[:3], *spatial)) for d in (Dim.Q, Dim.P))

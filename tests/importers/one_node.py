@@ -15,6 +15,25 @@ from cpsat_pim.workload.joins import all_views
 from tests.planner.made_up import NODE
 from tests.tracesim.array.reference import evaluate
 
+#: The models of `torch_orders` that are evaluated in PyTorch and as ONNX files.
+IN_ORDERS = (
+    "windowed",
+    "shuffled",
+    "grid",
+    "partial",
+    "aggregated",
+    "hierarchical",
+    "mixed",
+    "fused",
+    "nested",
+    "phased",
+    "crossed",
+    "queried",
+    "einstein",
+    "linked",
+    "tokens",
+)
+
 
 def on_nodes(network, side=1):
     """The records of a plan on so many nodes a side, which have an equal part of the rows and columns of all tensors

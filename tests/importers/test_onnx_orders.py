@@ -14,7 +14,7 @@ from cpsat_pim.importers import import_network
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.workload.joins import View
 from cpsat_pim.workload.reorders import Reorder
-from tests.importers.one_node import check_orders, of_phases
+from tests.importers.one_node import IN_ORDERS, check_orders, of_phases
 from tests.importers.onnx_models import imported, node, value, weight
 
 
@@ -39,26 +39,7 @@ def weights_of(file, network):
     return found
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "windowed",
-        "shuffled",
-        "grid",
-        "partial",
-        "aggregated",
-        "hierarchical",
-        "mixed",
-        "fused",
-        "nested",
-        "phased",
-        "crossed",
-        "queried",
-        "einstein",
-        "linked",
-        "tokens",
-    ],
-)
+@pytest.mark.parametrize("name", IN_ORDERS)
 @pytest.mark.filterwarnings("ignore")
 def test_exported_orders_compute_what_the_model_does(tmp_path, monkeypatch, name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,

@@ -11,7 +11,7 @@ from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.repeats import written_out
 from cpsat_pim.workload.joins import View
 from cpsat_pim.workload.reorders import Reorder
-from tests.importers.one_node import check_orders, of_phases, on_nodes
+from tests.importers.one_node import IN_ORDERS, check_orders, of_phases, on_nodes
 from tracesim.array.execute import execute_plan
 
 torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
@@ -41,26 +41,7 @@ def weights_of(module, network):
     return found
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "windowed",
-        "shuffled",
-        "grid",
-        "partial",
-        "aggregated",
-        "hierarchical",
-        "mixed",
-        "fused",
-        "nested",
-        "phased",
-        "crossed",
-        "queried",
-        "einstein",
-        "linked",
-        "tokens",
-    ],
-)
+@pytest.mark.parametrize("name", IN_ORDERS)
 def test_imported_orders_compute_what_the_model_does(name):
     """Windows that are rolled, merged patches, shuffled pixels, sums of halves, sums side by side or that readers make,
     sums of what lies in two orders, transposed convolutions and sums of these, attention between channels, of constant
