@@ -17,7 +17,7 @@ from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.simulation import differences, simulate, simulated_document, to_records
 from cpsat_pim.planner.space import Space, sides
-from tests.cross.plan_networks import NETWORKS, layer, network_of
+from tests.cross.plan_networks import NETWORKS, layer, made_of
 from tracesim.array import simulate_plan
 
 SPACE = Space(dims=2, home_dims=2)
@@ -125,7 +125,7 @@ def test_steps_in_which_the_same_happens_are_simulated_once(interconnect):
             layer(f"b{run}", [read], P=4, Q=2, C=4, K=4, R=3),
             layer(f"c{run}", [f"a{run}", f"b{run}"], P=4, Q=2, C=4, K=4, join="add"),
         ]
-    network = network_of(*blocks)
+    network = made_of(*blocks)
     graph = build_graph(network)
     array = NodeArray(rows=2, cols=2, node=PIMArchitecture(), flit_bytes=2, interconnect=interconnect)
     for _ in range(10):

@@ -355,6 +355,22 @@ def test_nothing_is_bounded_after_more_tiles_than_are_kept() -> None:
     assert 20 < counts[20] < counts[100_000] / 4
 
 
+def test_an_enumeration_that_is_stopped_claims_no_more_than_it_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is up at its first tile: no vector is done, so it is known what the first one costs at least."""
+    spatial_bounds = tile_bounds(MANY_TILES, PIMArchitecture(), OBJECTIVES[0], Subspace.MERGED).spatial_bounds
+    counted: list[int] = []
+    tiles = TileBounds(spatial_bounds, stream_tables(MANY_TILES, PIMArchitecture()), on_enumerated=counted.append)
+    monkeypatch.setattr("cpsat_pim.mapper.bounds.tile_bounds.call_watched", lambda call, _: call(np.ones(1, np.int64)))
+    trial = 2 * (spatial_bounds.lower_bound or 0)
+    vectors, bounds = spatial_bounds.candidates(trial)
+    assert tiles.enumerate(trial, vectors, bounds) is None
+    known = tiles._enumerations.known
+    assert known is not None
+    assert (known.trial_bound, len(known.tiles)) == (bounds.min() - 1, 0)
+    assert len(vectors) > 1
+    assert sum(counted) < 1000
+
+
 def test_too_many_tiles_are_enumerated_once_by_subspaces_that_share_them() -> None:
     """The second subspace knows from the first that there are too many."""
     few, shared = SearchParameters(trial_tiles=1000), TileEnumerations()
