@@ -18,15 +18,15 @@ SWEPT = 4
 
 
 @borrowing_njit
-def closest_class(x: Record, one: int, other: int) -> int:
+def closest_class(x: Record, one: int) -> int:
     """Return the class of the loops next to the array's tile, where class `one` is innermost at the global buffer and
-    `other` outside it; -1 if that is not known.
+    `x.outside` outside it; -1 if that is not known.
     """
     if x.inner_open or x.open_dims:
         return -1
     if x.class_buffer_loops[one] > 1:
         return one
-    return other if x.looped_classes == 0 and x.class_loops_outside[other] > 1 else -1
+    return int(x.outside if x.looped_classes == 0 and x.class_loops_outside[x.outside] > 1 else -1)
 
 
 @borrowing_njit

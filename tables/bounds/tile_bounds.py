@@ -133,7 +133,7 @@ def _exceeds_trial_bound(
 
 @borrowing_njit
 def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBounds, objective: TrialObjective,
-               is_aligned: bool, few: int) -> int:  # fmt: skip
+               few: int) -> int:  # fmt: skip
     """Return a lower bound on the objective for the tile at hand.
 
     It is the minimum over the first `few` stored sets, and over the classes that can be innermost at the global buffer
@@ -146,35 +146,25 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
         for f in range(4):
             _set_residence(x, layer, t, f, steps)
     for stored in x.stored_sets[:few]:
+        x.aligned = stored >> 3
         for t in range(3):
-            buffers[t] = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
+            buffers[t] = 2 * (stored >> t & 1) + (x.aligned >> t & 1)
         for innermost in range(9):
-            one, other = innermost // 3, innermost % 3
-            if not (_is_innermost(x, x.class_buffer_loops, one) and _is_innermost(x, x.class_loops_outside, other)):
+            one, x.outside = innermost // 3, innermost % 3
+            if not (_is_innermost(x, x.class_buffer_loops, one) and _is_innermost(x, x.class_loops_outside, x.outside)):
                 continue
             for t in range(3):
-                free[t] = 2 * (t == one) + (t == other)
-            value = _bound_case(x, layer, boxes, dram_bounds, objective, is_aligned, stored, other, bound)
-            if value < bound and value <= objective.trial_bound:
-                value = _bound_swept(
-                    x,
-                    layer,
-                    boxes,
-                    dram_bounds,
-                    objective,
-                    is_aligned,
-                    stored,
-                    other,
-                    closest_class(x, one, other),
-                    value,
-                )
+                free[t] = 2 * (t == one) + (t == x.outside)
+            value = _bound_case(x, layer, boxes, dram_bounds, objective, bound)
+            if value < bound:
+                value = _bound_swept(x, layer, boxes, dram_bounds, objective, closest_class(x, one), value)
             bound = min(bound, value)
     return bound
 
 
 @borrowing_njit
 def _bound_swept(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBounds, objective: TrialObjective,
-                 is_aligned: bool, stored: int, other: int, closest: int, value: int) -> int:  # fmt: skip
+                 closest: int, value: int) -> int:  # fmt: skip
     """Return the bound `value` raised by what loops of the class `closest` sweep (B24). Modifies x."""
     visits = min_visits(x, closest, x.free[closest]) if closest >= 0 else 0
     if closest < 0 or not choose_swept(x, layer, boxes, closest, visits):
@@ -188,7 +178,7 @@ def _bound_swept(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBou
                 free[t] += SWEPT
                 bound_tensor(x, layer, boxes, t, free[t])
                 _set_residence(x, layer, t, free[t], steps)
-            least = min(least, _bound_case(x, layer, boxes, dram_bounds, objective, is_aligned, stored, other, least))
+            least = min(least, _bound_case(x, layer, boxes, dram_bounds, objective, least))
             for t in (x.swept, closest):
                 free[t] -= SWEPT
         fewest *= 2
@@ -213,11 +203,9 @@ def _set_residence(x: Record, layer: Record, t: int, free: int, steps: int) -> N
 
 @borrowing_njit
 def _bound_case(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBounds, objective: TrialObjective,
-                is_aligned: bool, stored: int, other: int, bound: int) -> int:  # fmt: skip
+                bound: int) -> int:  # fmt: skip
     """Return a lower bound with the tensors stored and free as in `x.buffers` and `x.free`; `INFINITE_COST` if it
     exceeds the trial bound or the least bound so far. Modifies x: streams.
-
-    `other`: the class that is innermost outside the global buffer.
     """
     left, pipeline, spare_fj = x.class_loops_left, layer.dram[4], _energy_left(x, objective)
     buffers, free, most = x.buffers, x.free, min(objective.trial_bound, bound)
@@ -231,19 +219,19 @@ def _bound_case(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBoun
         steps = left[0] * left[1] * left[2] * left[3]
         cycles = max(cycles, min_busy_cycles(x, layer, boxes, steps) + pipeline)
     value = _value(objective, cycles, energy)
-    if is_aligned and not x.inner_open and not x.open_dims and value < bound:
-        value = _bound_with_dram_loops(x, layer, dram_bounds, objective, stored >> 3, other, energy, cycles)
+    if x.aligned and not x.inner_open and not x.open_dims and value < bound:
+        value = _bound_with_dram_loops(x, layer, dram_bounds, objective, energy, cycles)
     return int(value)
 
 
 @borrowing_njit
 def _bound_with_dram_loops(x: Record, layer: Record, dram_bounds: DramLoopBounds, objective: TrialObjective,
-                           aligned: int, other: int, energy: int, cycles: int) -> int:  # fmt: skip
+                           energy: int, cycles: int) -> int:  # fmt: skip
     """Return the bound with what the DRAM's loops add to it; `INFINITE_COST` if that exceeds the trial bound.
 
-    `aligned`: set of row-aligned tensors. `other`: the class of the innermost loops outside the global buffer.
     `energy`, `cycles`: the bound without the DRAM's loops.
     """
+    aligned, other = x.aligned, x.outside
     miss, pipeline, place = layer.dram[1], layer.dram[4], x.place
     buffers, free, bound = x.buffers, x.free, INFINITE_COST
     spare_fj, (left_out, together) = _energy_left(x, objective), _left_out(x, layer)

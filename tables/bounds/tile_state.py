@@ -29,12 +29,11 @@ TILE_STATE = np.dtype([
     ("array_at", np.int64, 8), ("pe_tiles", np.int64, 3),
     # The global buffer's tile. The extents of the first `open_dims` dims are open: they may be any multiple of the
     # smallest ones. Per dim: `buffer_at`, which divisor T1 is, smallest `extents`, their places `extents_at` in
-    # `TileCosts.divisors`, and `largest` extents. Per class:
-    # `class_buffer_loops` (of dims whose T0 is not open) and `class_loops_outside`, iterations at the global buffer and
-    # outside it; `looped_classes`:
-    # the number of classes with iterations at the global buffer. `place`: index of the tile in `DramLoopBounds`. Per
-    # tensor: `box`, row of `TileCosts.boxes` of the smallest tile; its `size` in elements; `moved`, elements of all
-    # tiles; `buffer_tiles`, the fewest of them; `can_store` [buffers]: whether they have room for it.
+    # `TileCosts.divisors`, and `largest` extents. Per class: `class_buffer_loops` (of dims whose T0 is not open) and
+    # `class_loops_outside`, iterations at the global buffer and outside it; `looped_classes`: the number of classes
+    # with iterations at the global buffer. `place`: index of the tile in `DramLoopBounds`. Per tensor: `box`, row of
+    # `TileCosts.boxes` of the smallest tile; its `size` in elements; `moved`, elements of all tiles; `buffer_tiles`,
+    # the fewest of them; `can_store` [buffers]: whether they have room for it.
     ("open_dims", np.int64), ("buffer_at", np.int64, 8), ("extents", np.int64, 8), ("extents_at", np.int64, 8),
     ("largest", np.int64, 8),
     ("class_buffer_loops", np.int64, 4), ("looped_classes", np.int64), ("class_loops_outside", np.int64, 4),
@@ -46,8 +45,10 @@ TILE_STATE = np.dtype([
     ("usage", np.int64, (3, 8, 4, RESOURCES)), ("scans", np.int64, (3, 8, 4)), ("stream_cycles", np.int64, (3, 8, 4)),
     ("rows", np.int64, (3, 8, 4, 2)), ("column_cycles", np.int64, (3, 8, 4, 2)), ("residence", np.int64, (3, 8, 4)),
     # `stored_sets`: sets of tensors in the buffers that fit, bit t for the global buffer, bit 3 + t for the row buffer.
-    # Of the set and the innermost classes at hand, per tensor: `buffers`, `free` and cycles of the `streams`.
+    # Of the set and the innermost classes at hand, per tensor: `buffers`, `free` and cycles of the `streams`; the set
+    # of row-`aligned` tensors, and the class that is innermost `outside` the global buffer.
     ("stored_sets", np.int64, 64), ("buffers", np.int64, 3), ("free", np.int64, 3), ("streams", np.int64, 3),
+    ("aligned", np.int64), ("outside", np.int64),
     # `swept`: the tensor whose boxes are swept (`tables.bounds.sweeps`), `swept_box`: its row of `TileCosts.boxes`, of
     # which it has `swept_boxes`; `loops_swept`: iterations of all loops that sweep one. They do so in `parts` at most,
     # and another tile is taken `revisits` times as often. `fills_rows`: whether each part has several rows.

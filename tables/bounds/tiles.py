@@ -258,7 +258,7 @@ def _bound_set(x: Record, costs: TileCosts, dram_bounds: DramLoopBounds, objecti
         if sets:
             for free in range(3):
                 bound_tensors(x, layer, costs.open_boxes, free)
-            bound = bound_tile(x, layer, costs.open_boxes, dram_bounds, objective, is_aligned, sets)
+            bound = bound_tile(x, layer, costs.open_boxes, dram_bounds, objective, sets)
     return bound
 
 
