@@ -129,6 +129,13 @@ class ShapeTable(NamedTuple):
     max_scan_rows: Ints
     max_scan_cycles: Ints
 
+    @property
+    def is_of_boxes(self) -> NDArray[np.bool_]:
+        """bool[n]: the rows that bound passes over boxes. Of a layer with 1x1 filters and a stride these are the grids of
+        positions that are used: scans of spans open all rows of the grid, and begin and end where it does.
+        """
+        return np.asarray(self.is_strided == self.is_strided.max(initial=0))
+
 
 def cache_directory() -> Path:
     """Return the directory in which tables are kept between runs."""
@@ -187,7 +194,7 @@ def build_shape_table(
     for strided in (False, True) if can_be_strided(shape, t) else (False,):
         for layout in range(2):
             counts = _counted(shape, t, width, dram, AXES[t][layout], every, strided, is_over)
-            activations = _activations(shape, t, dram, grid, every, counts)
+            activations = _activations(shape, t, dram, grid, every, counts, strided)
             ordered = _ordered(shape, t, width, dram, AXES[t][layout], every, activations[0], counts[:, CLOSED])
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
@@ -271,15 +278,15 @@ def _count(of: _Tiles, is_over: Callable[[], bool]) -> Ints:
     return _recent[key]
 
 
-def _activations(shape: LayerShape, t: int, dram: Dram, grid: tuple[int, ...], extents: Ints,
-                 counts: Ints) -> tuple[Ints, ...]:  # fmt: skip
+def _activations(shape: LayerShape, t: int, dram: Dram, grid: tuple[int, ...], extents: Ints, counts: Ints,
+                 strided: bool) -> tuple[Ints, ...]:  # fmt: skip
     """Return the columns `first_activations` to `box_repeat_activations` of the table, in its order."""
     closed, shared, marked = counts[:, CLOSED], counts[:, SHARED_ROWS], counts[:, MARKED]
     if not dram.is_open:
         repeat = closed * (2 if t == O else 1)  # outputs are read and written
         return closed, repeat, closed, closed, closed, closed, repeat
     write_out = shared if t == O else np.zeros_like(shared)
-    gapless = _covers(shape, t, extents)
+    gapless = np.full(len(extents), strided) | _covers(shape, t, extents)  # a super-tile of grids is a grid
     larger = np.where(gapless, _minimum_over_larger(shared.reshape(grid)).ravel(), 0)
     at_least = np.where(gapless, _minimum_from(shared.reshape(grid)).ravel(), 0)
     tile = closed - counts[:, MATCHES]

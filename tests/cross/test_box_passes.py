@@ -25,6 +25,8 @@ LAYERS = {
     "matrix": ConvWorkload(C=24, K=20, P=12, psum_bytes=1),
     "3x3": ConvWorkload(R=3, S=3, P=4, Q=6, C=4, K=8, psum_bytes=1),
     "batch": ConvWorkload(P=6, Q=4, C=12, K=8, N=3, psum_bytes=1),
+    "stride": ConvWorkload(P=6, Q=4, C=12, K=8, stride=2, psum_bytes=1),
+    "stride along rows": ConvWorkload(P=4, Q=6, C=8, K=6, N=2, stride=(3, 1), psum_bytes=1),
 }
 LEVELS = (Level.GLOBAL_BUFFER, Level.ROW_BUFFER, Level.DRAM)
 DRAWN = 120
@@ -46,7 +48,7 @@ def box_inside(mapping: Mapping, level: Level) -> list[int]:
 
 def figures(table: ShapeTable, layout: int, extents: list[int]) -> tuple[int, int, int]:
     """The box's rows of a first pass, of one that comes again at once, and of one with others in between."""
-    rows = (table.layout == layout) & (table.is_strided == 0)
+    rows = (table.layout == layout) & table.is_of_boxes
     rows &= (table.extents == [extents[d] for d in table.dims]).all(axis=1)
     (at,) = np.flatnonzero(rows)
     columns = (table.box_activations, table.swept_repeat_activations, table.box_repeat_activations)

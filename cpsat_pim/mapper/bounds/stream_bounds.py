@@ -34,10 +34,11 @@ class DramLimits:
 def has_known_boxes(layer: ConvWorkload, t: Tensor) -> bool:
     """Whether the shape tables describe boxes of a tensor in DRAM.
 
-    They do not for an input with gaps, nor for outputs whose width in DRAM changes when partial sums are spilled.
+    They do not for an input of filters with gaps, nor for outputs whose width in DRAM changes when partial sums are
+    spilled.
     """
     if t is Tensor.I:
-        return max(*layer.stride, *layer.dilation) == 1
+        return max(*layer.stride, *layer.dilation) == 1 or layer.bounds[Dim.R] == layer.bounds[Dim.S] == 1
     return t is Tensor.W or layer.psum_bytes == layer.output_bytes
 
 

@@ -30,6 +30,9 @@ from tables.dram import last_run, last_run_excess
 from tables.factors import divisors
 from tables.nest import FILTER_OF, Ints, P, Q
 
+#: Those of `BOX_COLUMNS` that are of boxes, not of scans.
+_OF_BOXES = ("box_activations", "swept_repeat_activations")
+
 
 class TileFigures:
     """What bounds of tiles depend on: energies, port rates, capacities, and what boxes of each tensor are in DRAM."""
@@ -165,11 +168,12 @@ class TileFigures:
             if columns and t is Tensor.O:  # its last tile may have been read back
                 columns["end_cycles"] = np.minimum(table.end_cycles, table.rewrite_cycles)
             if not has_known_boxes(layer, t):
-                columns = {n: x for n, x in columns.items() if n not in ("box_activations", "swept_repeat_activations")}
+                columns = {n: x for n, x in columns.items() if n not in _OF_BOXES}
             if t in interrupted:
                 columns |= self._interrupted_rows(t)
-            for name, column in columns.items():  # the least of strided scans, too
-                found[t, :boxes, :, BOX_COLUMNS.index(name)] = column.reshape(-1, 2, boxes).min(axis=0).T
+            for name, column in columns.items():
+                of = column[table.is_of_boxes] if name in _OF_BOXES else column  # the least of strided scans, too
+                found[t, :boxes, :, BOX_COLUMNS.index(name)] = of.reshape(-1, 2, boxes).min(axis=0).T
             found[t] = found[t][:, np.resize(self.spatial_bounds.restriction.layouts(t), 2)]  # one stands for both
         return found.reshape(3, -1, 2 * len(BOX_COLUMNS)), strides
 

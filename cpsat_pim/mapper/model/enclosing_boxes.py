@@ -39,7 +39,7 @@ class EnclosingBoxes:
             return
         opened = (table.box_activations, table.swept_repeat_activations, table.box_repeat_activations)
         rows = np.column_stack([table.extents, table.layout, *opened])
-        rows = rows[(table.box_activations <= max_activations) & (table.is_strided == 0)]
+        rows = rows[(table.box_activations <= max_activations) & table.is_of_boxes]
         is_single = self.v.restriction.dram(t).banks == 1
         if not 0 < len(rows) <= (self.parameters.box_rows if is_single else self.parameters.box_rows_in_banks):
             return

@@ -81,7 +81,7 @@ class HeldTiles:
         where = b.both([b.negated(self.banks.is_interrupted[t]), self.scans[t].is_box, is_after], name)
         if where is False or not has_known_boxes(v.layer, t):
             return None
-        kept = (table.closed_activations <= self.max_activations[t]) & (table.is_strided == 0)
+        kept = (table.closed_activations <= self.max_activations[t]) & table.is_of_boxes
         rows = np.column_stack([table.extents, table.layout, table.closed_activations])[kept]
         if not len(rows):
             return None

@@ -96,7 +96,7 @@ class SharedBanks:
         visits = (sizes // table.extents).prod(axis=1)
         least = np.maximum(visits, table.rescan_activations)
         rows = np.column_stack([table.extents, table.layout, table.closed_activations, least])
-        rows = rows[(least <= max_activations) & (table.is_strided == 0)]
+        rows = rows[(least <= max_activations) & table.is_of_boxes]
         for u in self.v.restriction.part(t):
             for m in OUTSIDE_PE if u is not t and len(rows) else ():
                 if not self.v.stands_for_both(m):

@@ -58,7 +58,7 @@ class BoxCuts:
         table, box = self.master.tables[t], [self.solution.value(x) for x in self.master.reuse.box(level)]
         if is_swept:
             box = self._swept(level, box)
-        rows = (table.layout == layout) & (table.is_strided == 0)
+        rows = (table.layout == layout) & table.is_of_boxes
         rows &= (table.extents == [box[d] for d in table.dims]).all(axis=1)
         first, more, again = (
             int(column[rows][0])

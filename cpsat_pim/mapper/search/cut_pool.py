@@ -51,7 +51,7 @@ class BoxFamily(NamedTuple):
         deviations = [*consumed_outside(master, self.level, self.t, self.is_swept)]
         deviations.append(b.differs(master.streams.scans[self.t].layout, self.layout))
         too_many = table.box_activations > master.streams.max_activations[self.t]
-        for row in table.extents[(table.layout == self.layout) & (table.is_strided == 0) & too_many]:
+        for row in table.extents[(table.layout == self.layout) & table.is_of_boxes & too_many]:
             b.clause([*deviations, *(b.differs(box[d], e) for d, e in zip(table.dims, row.tolist(), strict=True))])
 
 

@@ -56,10 +56,11 @@ def best_walked(state: SearchState) -> Completion | None:
 
 def begin_by_walks(state: SearchState, first: SearchState, best: Completion, lower_bound: int) -> SearchState:
     """Return the second search: at the bound of the first one, with its best mapping if that beats the value to beat
-    by its walk, too.
+    by its walk, too. Tiles are bounded by the formula, so those that the first one has enumerated are known.
     """
     second = SearchState(state.layer, state.arch, attrs.evolve(state.request, start=None), state.stop)
     second.started, second.statistics = first.started, first.statistics
+    second.tile_enumerations, second.budget_enumerations = first.tile_enumerations, first.budget_enumerations
     second.known_bound = lower_bound
     second.update_incumbent(best)
     return second

@@ -167,12 +167,13 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
 
 def _is_descent_due(state: SearchState) -> bool:
     """Whether the layer is hard, or some of the time is over, and the incumbent is a new one, or descents have had less
-    than their share of the time.
+    than their share of the time: less and less as they find nothing.
     """
     parameters, seconds = state.parameters, state.seconds
     is_late = state.is_hard or seconds > parameters.descent_share * state.request.time_limit
     is_new = state.incumbent is not state.descended
-    return is_late and (is_new or state.descent_seconds < parameters.descents_share * seconds)
+    share = parameters.descents_share / (1 + state.vain_descents)
+    return is_late and (is_new or state.descent_seconds < share * seconds)
 
 
 def _is_far(state: SearchState, searches: Sequence[SubspaceSearch]) -> bool:
@@ -246,6 +247,7 @@ def _improve_incumbent(state: SearchState, searches: Sequence[SubspaceSearch]) -
     """Seek a better incumbent: the first time around the constructed mapping, since that of a solve is often a local
     optimum, and among the cheapest tiles of all subspaces; then around the incumbent.
     """
+    before = state.incumbent
     if state.descended is None:
         _descend(state, state.constructed or state.incumbent, state.parameters.descent_hard)
         for search in sorted(searches, key=lambda search: search.lower_bound or 0):
@@ -253,6 +255,7 @@ def _improve_incumbent(state: SearchState, searches: Sequence[SubspaceSearch]) -
                 search.seek_in_hard_layer(state.request.time_limit)
     _descend(state, state.incumbent, state.parameters.descent_again)
     state.descended = state.incumbent
+    state.vain_descents = state.vain_descents + 1 if state.incumbent is before else 0
 
 
 def _descend(state: SearchState, start: Completion | None, neighbours: int) -> None:

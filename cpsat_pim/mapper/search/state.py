@@ -66,8 +66,8 @@ class SearchState:
         #: The incumbent that was built without a search; and the one in whose neighbourhood the last descent ended.
         self.constructed: Completion | None = None
         self.descended: Completion | None = None
-        #: Descents so far, and their seconds.
-        self.descents, self.descent_seconds = 0, 0.0
+        #: Descents so far, and their seconds; and how often, at last, they found no better incumbent.
+        self.descents, self.descent_seconds, self.vain_descents = 0, 0.0, 0
         #: All incumbents so far, the best one last.
         self.incumbents: list[Completion] = []
         #: The least that any mapping costs, as far as is known at the start.

@@ -220,9 +220,9 @@ class SearchParameters:
     descent_again: int = _number(300, not_negative)
     #: share of the time limit for each of them, and from which on they begin if the layer is not hard before;
     descent_share: float = _number(0.1, share)
-    #: share of the time so far below which another one begins from the same incumbent. Measured on hbm-pim, 20 s each
-    #: of a busy processor: with both rules VGG-16's conv3_1 takes 66.6 million cycles in place of 215, conv5_1 32.6 in
-    #: place of 54.6.
+    #: share of the time so far below which another one begins from the same incumbent, a half once it found nothing, a
+    #: third after the next such one, and so on. Measured on hbm-pim, 20 s each of a busy processor: with both rules
+    #: VGG-16's conv3_1 takes 66.6 million cycles in place of 215, conv5_1 32.6 in place of 54.6.
     descents_share: float = _number(0.3, share)
     #: The gap below which all but the first of the constructed mapping are left out.
     descent_gap: float = _number(0.05, share)
