@@ -131,8 +131,8 @@ class ShapeTable(NamedTuple):
 
     @property
     def is_of_boxes(self) -> NDArray[np.bool_]:
-        """bool[n]: the rows that bound passes over boxes. Of a layer with 1x1 filters and a stride these are the grids of
-        positions that are used: scans of spans open all rows of the grid, and begin and end where it does.
+        """bool[n]: the rows that bound passes over boxes. Of a layer with 1x1 filters and a stride these are the grids
+        of positions that are used: scans of spans open all rows of the grid, and begin and end where it does.
         """
         return np.asarray(self.is_strided == self.is_strided.max(initial=0))
 

@@ -54,14 +54,22 @@ class CutGenerator:
 
     def add_cheap_stream_cuts(self) -> None:
         """Add cuts of the tensors whose streams take little time to count."""
-        self.add_stream_cuts([t for t in Tensor if self._is_soon_counted(t)])
+        most = self.completions.parameters.pool_scans
+        self.add_stream_cuts([t for t in Tensor if self._scans_counted(t) <= most])
 
-    def _is_soon_counted(self, t: Tensor) -> bool:
-        """Whether t's stream has at most `pool_scans` scans in all layouts, blocks and orders together."""
+    def add_cheaper_stream_cuts(self) -> bool:
+        """Add cuts of the tensors whose streams are counted far sooner than another one; return whether any was
+        underestimated.
+        """
+        counted = [self._scans_counted(t) for t in Tensor]
+        most = max(counted) * self.completions.parameters.cheaper_share
+        return self.add_stream_cuts([t for t in Tensor if counted[t] <= most])
+
+    def _scans_counted(self, t: Tensor) -> int:
+        """Return the scans of t's stream in all layouts, blocks and orders together."""
         consumer, orders = self.nest.consumers(t)[0], self.completions.orders
         scans = self.nest.steps() if consumer == MACS else fetches(self.nest, t, consumer)
-        counts = len(self.completions.counter.choices(t)) * orders.count(orders.levels_outside(t))
-        return scans * counts <= self.completions.parameters.pool_scans
+        return int(scans) * len(self.completions.counter.choices(t)) * orders.count(orders.levels_outside(t))
 
     def add_stream_cuts(self, tensors: Sequence[Tensor]) -> bool:
         """Add cuts of single tensors' streams; return whether any stream was underestimated."""

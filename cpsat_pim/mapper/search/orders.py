@@ -77,11 +77,13 @@ class LoopOrders:
         parameters, is_shared = self._parameters, self._restriction.is_shared
         is_drawn = Level.PE in levels and any(is_shared(t) and self._consumer(t) == MACS for t in Tensor)
         most = parameters.orders_per_cut_drawn if is_drawn else parameters.orders_per_cut
+        return None if self.count(levels) > most else list(self.each_of_levels(levels, is_contiguous))
+
+    def each_of_levels(self, levels: Sequence[Level], is_contiguous: bool = False) -> Iterator[Order]:
+        """Yield the same orders, however many there are."""
         loops = self._draft.order
-        if self.count(levels) > most:
-            return None
         choices = [self._with_innermost(m, is_contiguous) if m in levels else [loops[m]] for m in Level]
-        return list(itertools.product(*choices))
+        return itertools.product(*choices)
 
     def count(self, levels: Sequence[Level]) -> int:
         """Return how many orders of some levels there are."""

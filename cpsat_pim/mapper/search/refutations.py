@@ -76,7 +76,7 @@ class Refutations:
                 return True
             if bound is None or status != cp_model.OPTIMAL:
                 break
-            if state.add_early_cuts(master, solutions):
+            if state.add_early_cuts(master, solutions) or state.add_cheaper_cuts(master, solutions[0]):
                 continue
             completions = state.complete(solutions[0], bound)
             if state.cutoff is not None and bound > state.cutoff:

@@ -158,6 +158,8 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
         if is_shared and _is_descent_due(state) and _is_far(state, searches):
             _improve_incumbent(state, searches)
         on_progress(_progress(state, searches))
+    for search in searches:
+        search.count_forbidden()
     if any(search.is_open for search in searches):
         _construct_mapping(state)
         if state.cutoff is None:

@@ -1,5 +1,6 @@
 """What the searches of all subspaces of one layer share: incumbent, cuts, counted streams, time and statistics."""
 
+import itertools
 import math
 import threading
 import time
@@ -198,6 +199,16 @@ class SearchState:
                 self.update_incumbent(completion)
         return completions
 
+    def count_all(self, solution: Solution) -> bool:
+        """Evaluate all completions of a solution, and update the incumbent; return whether the time allowed for all."""
+        completions = self.completions(solution)
+        orders = completions.orders.each_of_levels(completions.orders.levels_that_matter)
+        in_time = itertools.takewhile(lambda _: not self.is_over, orders)
+        with suppress(OutOfTime):
+            for completion in completions.improving(in_time):
+                self.update_incumbent(completion)
+        return not self.is_over
+
     def complete_others(self, solutions: Iterable[Solution], lower_bound: int) -> None:
         """Evaluate completions of a solve's other solutions while the incumbent costs far more than the lower bound
         (heuristic): the lower it is, the smaller are the next master problems.
@@ -259,6 +270,17 @@ class SearchState:
         for cut in cuts:
             self.cut_pool_of(master.spatial_bounds.restriction).add(cut, master)
         return bool(cuts)
+
+    def add_cheaper_cuts(self, master: MasterProblem, solution: Solution) -> bool:
+        """Add to a master problem the cuts of a solution's streams that are counted far sooner than another one; return
+        whether any was underestimated. Where there is an incumbent, that may save counting the long one.
+        """
+        if self.cutoff is None:
+            return False
+        cut_pool = self.cut_pool_of(master.spatial_bounds.restriction)
+        with suppress(OutOfTime):
+            return CutGenerator(solution, self.completions(solution), cut_pool).add_cheaper_stream_cuts()
+        return False
 
     def add_cuts(
         self, master: MasterProblem, solutions: list[Solution], completions: Completions, lower_bound: int

@@ -4,8 +4,7 @@ A *trial bound* is the most that a mapping may cost. The master problem with a t
 most that, so it is small. If it is infeasible, nothing in the subspace costs as little, and the next trial bound is
 higher. If it has a solution, the solution's exact cost is counted outside the solver (`completion`). If that equals the
 master problem's bound, it is optimal in the subspace. If not, the master problem underestimated the solution: a cut
-corrects it (`cuts`), and it is solved again. Where solutions keep the same extents inside their outer loops, a master
-problem of these extents alone refutes them all.
+corrects it (`cuts`), and it is solved again.
 """
 
 import itertools
@@ -33,8 +32,8 @@ from cpsat_pim.mapper.space.subspace import Subspace
 class SubspaceSearch:
     """The search of one subspace, up to its optimum or until nothing in it can beat the incumbent.
 
-    No mapping of the subspace costs less than `lower_bound`; None if there is no mapping. Mappings that were forbidden
-    without a complete count (docs/solver.md, C10) cost at least `forbidden_bound`; None if there are none.
+    No mapping of the subspace costs less than `lower_bound`; None if there is no mapping. `forbidden`: the solutions
+    that were forbidden without a complete count (docs/solver.md, C10), and what they cost at least.
     """
 
     def __init__(self, state: SearchState, restriction: Restriction) -> None:
@@ -55,7 +54,7 @@ class SubspaceSearch:
         self.lower_bound = self.spatial_bounds.lower_bound
         if self.lower_bound is not None:
             self._raise_lower_bound(state.known_bound)
-        self.forbidden_bound: int | None = None
+        self.forbidden: list[tuple[int, Solution]] = []
         #: The master problem to be solved again with more cuts.
         self.master: MasterProblem | None = None
         #: Whether there is no higher trial bound, and no incumbent.
@@ -87,8 +86,8 @@ class SubspaceSearch:
     def bound(self) -> int | None:
         """The least that a mapping of the subspace costs if it beats the incumbent; None if none does."""
         to_beat = self.state.value_to_beat
-        known = [bound for bound in (self.lower_bound, self.forbidden_bound) if bound is not None]
-        return min((bound for bound in known if to_beat is None or bound < to_beat), default=None)
+        known = [self.lower_bound, *(bound for bound, _ in self.forbidden)]
+        return min((n for n in known if n is not None and (to_beat is None or n < to_beat)), default=None)
 
     # --- One step ----------------------------------------------------------------------------------------------------
 
@@ -180,12 +179,17 @@ class SubspaceSearch:
     def _add_cuts_of(
         self, master: MasterProblem, solutions: list[Solution], completions: Completions, lower_bound: int
     ) -> None:
-        """Add the cuts of a master problem's solutions; remember the bound of a solution with too many loop orders."""
+        """Add the cuts of a master problem's solutions; remember a solution with too many loop orders."""
         try:
             self.state.add_cuts(master, solutions, completions, lower_bound)
         except TooManyOrders:
-            known = self.forbidden_bound
-            self.forbidden_bound = lower_bound if known is None else min(known, lower_bound)
+            self.forbidden.append((lower_bound, solutions[0]))
+
+    def count_forbidden(self) -> None:
+        """Count all loop orders of the forbidden solutions that may beat the incumbent, as far as the time allows."""
+        cutoff, forbidden = self.state.cutoff, self.forbidden
+        may_win = [each for each in forbidden if cutoff is None or each[0] <= cutoff]
+        self.forbidden = [(bound, solution) for bound, solution in may_win if not self.state.count_all(solution)]
 
     # --- Bounds of tiles ---------------------------------------------------------------------------------------------
 
@@ -237,7 +241,7 @@ class SubspaceSearch:
             self._tighten()
         master, cutoff = self.master, self.state.cutoff
         if master is not None and master.serves_up_to(cutoff):
-            self._add_known_cuts(master)  # those that other subspaces have made meanwhile
+            self.state.cut_pool_of(self.restriction).add_to(master)  # those that other subspaces have made meanwhile
             return master
         if master is None and self.tiles.is_enabled and next(self._tile_raises, None) is not None:
             return None
@@ -294,10 +298,9 @@ class SubspaceSearch:
         )
         if extents is None:
             self.refutations.add_to(master)
-        self._add_known_cuts(master)
+        self.state.cut_pool_of(self.restriction).add_to(master)
         master.b.model.add(master.cost >= (self.lower_bound or 0))
-        problem = master.b.model.validate()
-        if problem:
+        if problem := master.b.model.validate():
             raise InvalidMaster(f"{self.state.layer.name}: the model is invalid: {problem}")
         return master
 
@@ -309,10 +312,6 @@ class SubspaceSearch:
         is_early = self.relaxed_split_solves < self.parameters.relaxed_split_solves
         has_few = self.tiles.is_enabled and not (self.state.is_hard or self.restriction.shared_parts)
         return self.subspace is Subspace.SPLIT and extents is None and is_early and not has_few
-
-    def _add_known_cuts(self, master: MasterProblem) -> None:
-        """Add the layer's cuts."""
-        self.state.cut_pool_of(self.restriction).add_to(master)
 
     # --- Any mapping at all (heuristic) ------------------------------------------------------------------------------
 

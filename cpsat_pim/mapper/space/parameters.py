@@ -247,6 +247,9 @@ class SearchParameters:
     #: Scans of a stream, over all layouts, blocks and orders, up to which other solutions of the pool make cuts of it,
     #: too: 0.1 s.
     pool_scans: int = _number(1_000_000, not_negative)
+    #: Scans of a stream as a share of those of the longest one up to which its cuts are made before the longest one is
+    #: counted, where extents are refuted: W of AlexNet's conv4 on gddr6-aim takes seconds, and O's cut is enough.
+    cheaper_share: float = _number(0.1, share)
 
     # --- Products of latency and energy (objectives.edp) -------------------------------------------------------------
 
