@@ -13,6 +13,7 @@ from cpsat_pim.evaluate.cost import Figures, predict
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
+from cpsat_pim.mapper.space.parameters import SearchParameters
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
@@ -164,6 +165,17 @@ def test_optimum_is_the_least_predicted_cost(case: str) -> None:
         assert solved.bound <= least
         if solved.status is Status.OPTIMAL:
             assert solved.objective_value == least
+
+
+@pytest.mark.parametrize("objective", [Objective.named("latency"), Objective.named("blended", 1, 3)])
+def test_solutions_with_too_many_loop_orders_are_counted_in_the_end(objective: Objective) -> None:
+    """Where one order is too many for a cut, solutions are forbidden; all of their orders are counted before the end."""
+    case = "product, weights in the row buffer"
+    least = objective.reported(min(objective.value(f.latency_cycles, f.energy_fj) for f in whole_space(case)))
+    parameters = SearchParameters(orders_evaluated=1, orders_per_cut=1)
+    solved = solve_layer(*CASES[case], SolveRequest(objective=objective, time_limit=60, parameters=parameters))
+    assert solved.status is Status.OPTIMAL
+    assert solved.objective_value == least
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in LONG_UNEVEN else c for c in UNEVEN])
