@@ -3,12 +3,16 @@
 (`tables` and `tracesim` import nothing of each other, so each has a copy of this file.)
 """
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from numba.core import types
 from numba.core.compiler import Compiler, Flags, PassManager
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import (
+    AnnotateTypes,
     BaseTypeInference,
     InlineOverloads,
     NativeLowering,
@@ -17,15 +21,17 @@ from numba.core.typed_passes import (
 )
 from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes
 
+from tables.allocation import type_new_array
 from tables.lowering import KernelLowering
+from tables.optimization import KernelLibrary
 
-#: Passes that change no kernel: these have no closures, no branches on None and no expressions over whole arrays.
-_UNUSED = (InlineClosureLikes, DeadBranchPrune, InlineOverloads, NopythonRewrites)
-_SCALARS = (types.Integer, types.Float, types.Boolean)
+#: Passes that change no kernel: these have no closures, no branches on None and no expressions over whole arrays; and
+#: nobody reads a listing of their types.
+_UNUSED = (InlineClosureLikes, DeadBranchPrune, InlineOverloads, NopythonRewrites, AnnotateTypes)
 
 
 class KernelCompiler(Compiler):  # type: ignore[misc]
-    """Numba's compiler with fewer passes, which looks up once what an operator on numbers returns."""
+    """Numba's compiler with fewer passes, which looks up once what an operator returns."""
 
     def define_pipelines(self) -> list[Any]:
         """Return the passes."""
@@ -37,9 +43,26 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
         kept.finalize()
         return [kept]
 
+    #: What holds the code.
+    library: type[KernelLibrary] = KernelLibrary
+
     def _compile_bytecode(self) -> Any:
         self.state.flags = _Flags(self.state.flags)
-        return super()._compile_bytecode()
+        self.state["library"] = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        with _no_garbage_collection():
+            return super()._compile_bytecode()
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Collect no garbage meanwhile: compiling leaves little of it, and each collection visits all objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Flags(Flags):  # type: ignore[misc]
@@ -81,11 +104,12 @@ class _Context:
 
     def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
         """Return the signature of a function for arguments of these types; None if there is none."""
-        if kws or type(function) is not types.Function or not all(isinstance(arg, _SCALARS) for arg in args):
+        if kws or (isinstance(function, types.Type) and type(function) is not types.Function):
             return self._whole.resolve_function_type(function, args, kws)
         key = (function, *args)
         if key not in self._known:
-            self._known[key] = self._whole.resolve_function_type(function, args, kws)
+            new = type_new_array(function, args)
+            self._known[key] = new or self._whole.resolve_function_type(function, args, kws)
         return self._known[key]
 
 

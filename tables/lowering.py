@@ -17,6 +17,8 @@ from numba.core.types.npytypes import Array
 from numba.core.types.scalars import Boolean, Float, Integer, IntegerLiteral
 from numba.np.arrayobj import load_item, store_item
 
+from tables.allocation import is_maker, lower_new_array
+
 _SCALARS = (Integer, Float, Boolean)
 
 
@@ -70,6 +72,13 @@ class _Lower(Lower):  # type: ignore[misc]
 
     def _has_references(self, name: str) -> bool:
         return bool(self.context.data_model_manager[self.typeof(name)].contains_nrt_meminfo())
+
+    def _lower_call_normal(self, function: Any, call: Any, signature: Any) -> Any:
+        """Return what a function returns."""
+        if not is_maker(function) or len(signature.args) != 2 or call.kws:
+            return super()._lower_call_normal(function, call, signature)
+        values = self.fold_call_args(function, signature, call.args, call.vararg, call.kws)
+        return lower_new_array(self.context, self.builder, function, signature, values)
 
     def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
         """Return an element, or what else an index selects."""

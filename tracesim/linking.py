@@ -11,12 +11,12 @@ from typing import Any
 
 import llvmlite.binding
 import numba
-from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult, compile_result
 from numba.core.types.misc import unliteral
 
 from tracesim.compiler import KernelCompiler
 from tracesim.kernel_cache import ByContent, KernelCache, KernelFiles, keep
+from tracesim.optimization import KernelLibrary
 
 
 def link_only(compiled: Any, function: Callable[..., Any], **options: Any) -> None:
@@ -45,7 +45,7 @@ def _for_callers(function: Callable[..., Any], **options: Any) -> Any:
     return called
 
 
-class _Code(JITCodeLibrary):  # type: ignore[misc]
+class _Code(KernelLibrary):
     """LLVM's intermediate code of a kernel and of all that it calls, to be linked."""
 
     def _optimize_final_module(self) -> None:
@@ -66,7 +66,7 @@ class _Code(JITCodeLibrary):  # type: ignore[misc]
         return _NoMachineCode()
 
     #: Called where kernels are kept.
-    serialize_using_object_code = JITCodeLibrary.serialize_using_bitcode
+    serialize_using_object_code = KernelLibrary.serialize_using_bitcode
 
     @classmethod
     def read(cls, codegen: Any, name: str, bitcode: bytes) -> "_Code":
@@ -87,9 +87,7 @@ class _NoMachineCode:
 class _CodeCompiler(KernelCompiler):
     """The compiler, with a library that leaves the code as it is."""
 
-    def _compile_bytecode(self) -> Any:
-        self.state["library"] = _Code(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        return super()._compile_bytecode()
+    library = _Code
 
 
 class _BesideKernels(ByContent):

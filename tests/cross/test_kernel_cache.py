@@ -18,7 +18,9 @@ CALL, IMPORTED, OTHER = "tables.factors.log2_of(8)", "jit.py", "dram.py"
 Use = Callable[[Path], tuple[str, set[Path]]]
 
 
-@pytest.mark.parametrize("name", ["compiler.py", "kernel_cache.py", "linking.py", "lowering.py"])
+@pytest.mark.parametrize(
+    "name", ["allocation.py", "compiler.py", "kernel_cache.py", "linking.py", "lowering.py", "optimization.py"]
+)
 def test_both_packages_compile_and_keep_their_kernels_alike(name: str) -> None:
     """The packages import nothing of each other, so each has a copy of the same file."""
     ours, theirs = (

@@ -48,3 +48,30 @@ def test_indices_mean_what_they_mean_to_numpy(use: Callable[..., Any], shape: tu
             part = inner if whole is large else ...
             assert compiled(ours[part], *index) == use(theirs[part], *index)
             assert np.array_equal(ours, theirs)
+
+
+def use_new(sizes: Any, i: int) -> Any:
+    """Make arrays of numbers and of truths."""
+    counts, flags, halves = np.zeros(i, np.int64), np.zeros(i, np.bool_), np.empty(sizes, np.float64)
+    halves[:] = 0.5
+    for k in range(i):
+        counts[k] += k
+        flags[k] ^= counts[k] == 1
+    return counts, flags, halves, np.zeros(3, np.int64), np.empty((2, i), np.int64).shape
+
+
+@pytest.mark.parametrize("sizes", [2, (4,), (2, 3), (1, 2, 3)])
+def test_new_arrays_are_those_of_numpy(sizes: int | tuple[int, ...]) -> None:
+    """Sizes are a number or a tuple, constant or not; zeros are zeros also in memory that held other numbers."""
+    compiled = numba.njit(pipeline_class=KernelCompiler)(use_new)
+    for i in (0, 1, 5, 1000):
+        for ours, theirs in zip(compiled(sizes, i), use_new(sizes, i), strict=True):
+            assert np.array_equal(ours, theirs)
+            assert getattr(ours, "dtype", None) == getattr(theirs, "dtype", None)
+
+
+def test_negative_sizes_are_refused() -> None:
+    """As NumPy does."""
+    compiled = numba.njit(pipeline_class=KernelCompiler)(use_new)
+    with pytest.raises(ValueError, match="negative dimensions"):
+        compiled(2, -1)
