@@ -208,7 +208,7 @@ def _spread(values: list[float]) -> str:
 def optimum_lines(found: dict[str, Any]) -> Iterator[str]:
     """The optimum, and what its proof took."""
     best = found["optimum"]
-    yield f"Optimum of the analytic cost: {describe(best['machine'])} (buffers in 2-byte words), cost"
+    yield f"Optimum of the analytic cost: {describe(best['machine'])} (elements of 2 bytes), cost"
     proof = f"{best['evaluations']:,} evaluations, {best['cpu_seconds']} CPU s"
     yield f"{best['cost']:.5f}, bound {best['bound']:.5f}; {proof}."
 
@@ -239,7 +239,7 @@ def published_network(name: str) -> Network:
 
 def single_table(found: dict[str, Any]) -> Iterator[str]:
     """A line a network: the bound of all machines beside the published plan on 4 x 4 nodes, whose cost is 1."""
-    yield "| network | best machine by floors (2-byte words) | bound of all machines / published plan | gap |"
+    yield "| network | best machine by floors (elements of 2 bytes) | bound of all machines / published plan | gap |"
     yield "|---|---|---|---|"
     for name, best in found.get("single", {}).items():
         yield f"| {name} | {describe(best['machine'])} | {best['bound']:.3f} | {100 * (1 - best['bound']):.0f} % |"

@@ -4,10 +4,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.architecture import LEVEL_NAMES
+from cpsat_pim.arch.dram import DramTimings
+from cpsat_pim.arch.memory import MemoryLevel
+from cpsat_pim.arch.pe_array import ComputeUnit, PEArray
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.planner.array import HOP_FJ_PER_BIT, HOST
 from tables.hardware import Limits
@@ -16,6 +19,19 @@ from tables.hardware import Limits
 Span = tuple[float, float]
 _PJ_PER_NJ, _FJ_PER_PJ = 1e3, 1e3
 _LEVEL = "hierarchy.{}.{}"
+#: The unit of each field of a machine that is measured in one.
+_UNITS: dict[str, str] = {
+    field.name: field.metadata["units"][0]
+    for kind in (PIMArchitecture, MemoryLevel, PEArray, ComputeUnit, DramTimings)
+    for field in fields(kind)
+    if "units" in field.metadata
+} | {"entries": "element"}
+
+
+def with_unit(path: str, value: str) -> str:
+    """Write the value of a number with its unit: `8,192 elements`; without one if it only counts."""
+    unit = next((_UNITS[name] for name in reversed(path.split(".")) if name in _UNITS), "")
+    return f"{value} {unit}{'s' if unit in ('element', 'cycle', 'bit') and value != '1' else ''}".rstrip()
 
 
 def numbers_of(arch: PIMArchitecture) -> dict[str, float]:

@@ -1,12 +1,13 @@
 """A tuning as one HTML page: the best machine beside the reference, charts, and a table of runs."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cpsat_pim.report.figures import inline_svg
 from cpsat_pim.report.format import EMPTY
 from cpsat_pim.report.plain_page import plain_page
 from cpsat_pim.tuner.charts import tuned_charts
+from cpsat_pim.tuner.fields import with_unit
 from cpsat_pim.tuner.run import Trial, Tuned
 from cpsat_pim.tuner.space import COLS, ROWS, describe, plain
 
@@ -52,7 +53,7 @@ def _machines(tuned: Tuned) -> str:
     if exact and exact.design:
         columns["best by its floors"] = space.values(exact.design)
     columns["reference"] = _reference(tuned)
-    rows = [[axis.path, *(_number(values.get(axis.path)) for values in columns.values())] for axis in space.axes]
+    rows = [[axis.path, *(_value(axis.path, values) for values in columns.values())] for axis in space.axes]
     areas = [space.area_mm2(values) if values else None for values in columns.values()]
     rows.append(["area, mm2", *(EMPTY if area is None else f"{area:.2f}" for area in areas)])
     trials = {"best": best, "best by its floors": _by_floors(tuned), "reference": tuned.reference}
@@ -114,8 +115,8 @@ def _best_cells(best: Trial | None) -> Cells:
     return [f"{best.cost:.5g}", f"{best.area_mm2:.2f}", describe(best.values)]
 
 
-def _number(value: float | None) -> str:
-    return EMPTY if value is None else f"{plain(value):,}"
+def _value(path: str, values: Mapping[str, float]) -> str:
+    return with_unit(path, f"{plain(values[path]):,}") if path in values else EMPTY
 
 
 def _table(heads: Sequence[str], rows: Iterable[Cells]) -> str:

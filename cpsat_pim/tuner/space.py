@@ -13,7 +13,7 @@ from cpsat_pim.arch.reading import change_arch
 from cpsat_pim.base.validate import as_tuple, is_a, text
 from cpsat_pim.planner.array import MESH, NodeArray
 from cpsat_pim.tuner.area import AreaModel
-from cpsat_pim.tuner.fields import Ranges, numbers_of
+from cpsat_pim.tuner.fields import Ranges, numbers_of, with_unit
 
 ROWS, COLS = "array.rows", "array.cols"
 _ARCH = "arch."
@@ -280,8 +280,10 @@ def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
 
 
 def describe(values: Mapping[str, float]) -> str:
-    """Name a machine by its values: `rows 4, cols 8, h 128, ...`."""
-    return ", ".join(f"{path.rpartition('.')[2]} {plain(value)}" for path, value in values.items())
+    """Name a machine by its values: `rows 4, cols 8, h 128, I 8192 elements, ...`."""
+    return ", ".join(
+        f"{path.rpartition('.')[2]} {with_unit(path, str(plain(value)))}" for path, value in values.items()
+    )
 
 
 def plain(value: float) -> int | float:

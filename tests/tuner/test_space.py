@@ -10,7 +10,7 @@ from cpsat_pim.planner.space import Space
 from cpsat_pim.tuner.area import AreaModel
 from cpsat_pim.tuner.fields import numbers_of
 from cpsat_pim.tuner.reading import read_space, read_tune_plan
-from cpsat_pim.tuner.space import HardwareSpace
+from cpsat_pim.tuner.space import HardwareSpace, describe
 from cpsat_pim.tuner.task import Fidelity
 
 PLAN = Path(__file__).parents[2] / "scripts" / "tuner" / "nicepim.yaml"
@@ -160,3 +160,20 @@ def test_mistakes_of_plans_are_one_line(tmp_path: Path, line: str, says: str) ->
         read_tune_plan(write(tmp_path / "plan.yaml", "\n".join(["version: 1", *keys.values()])))
     assert says in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("array.rows", 4, "rows 4"),
+        ("arch.pe_array.array_shape.h", 16, "h 16"),
+        ("arch.hierarchy.GLOBAL_BUFFER.entries.I", 8192, "I 8192 elements"),
+        ("arch.hierarchy.PE.entries", 1, "entries 1 element"),
+        ("arch.hierarchy.DRAM.access_cost", 0.5, "access_cost 0.5 nJ/element"),
+        ("arch.dram_timings.co_w", 256, "co_w 256 bits"),
+        ("arch.dram_timings.tRP", 14, "tRP 14 cycles"),
+    ],
+)
+def test_values_are_named_with_their_units(path: str, value: float, says: str) -> None:
+    """As docs/files.md lists them: sizes in elements, widths in bits, timings in cycles; counts have none."""
+    assert describe({path: value}) == says
