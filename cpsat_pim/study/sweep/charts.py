@@ -39,6 +39,11 @@ def clockless(rows: Sequence[Row]) -> list[str]:
     return list(without) if any(row["clock_hz"] for row in rows) else []
 
 
+def network_text(row: Row) -> str:
+    """Name the network of a row and how many of its layers were mapped: a plan may choose some of them."""
+    return f"{row['network']}, {row['layers']:,} layer{'s' if row['layers'] != 1 else ''}"
+
+
 def setting_text(row: Row, options: Sequence[str] = ()) -> str:
     """Name the machine and the other settings of a row, without objective and network (whose name tells parameters).
 
@@ -80,10 +85,10 @@ def _of_plan(plan: str, rows: Sequence[Row]) -> Iterator[Chart]:
                 unit, size = unit_of(max(values))
                 name, title = f"{plan}-{objective}-{figure}", f"{plan}: {figure} with objective {objective}"
                 yield from _bars_and_heat(name, title, own, of, size, f"{figure}, {unit}")
-    for network in dict.fromkeys(row["network"] for row in rows):
-        own = [row for row in rows if row["network"] == network and row["latency_cycles"] is not None]
+    for network in dict.fromkeys(network_text(row) for row in rows):
+        own = [row for row in rows if network_text(row) == network and row["latency_cycles"] is not None]
         if len(own) > 1 and unit_is_common:
-            yield _front(plan, network, own, is_timed)
+            yield _front(network, own, is_timed)
 
 
 def _figures(is_timed: bool) -> Iterator[tuple[str, Callable[[Row], Any], Unit]]:
@@ -96,9 +101,9 @@ def _figures(is_timed: bool) -> Iterator[tuple[str, Callable[[Row], Any], Unit]]
 def _bars_and_heat(
     name: str, title: str, rows: Sequence[Row], of: Callable[[Row], Any], size: float, axis: str
 ) -> Iterator[Chart]:
-    networks = tuple(dict.fromkeys(row["network"] for row in rows))
+    networks = tuple(dict.fromkeys(network_text(row) for row in rows))
     options = varied_options(rows)
-    found = {(setting_text(row, options), row["network"]): row for row in rows}
+    found = {(setting_text(row, options), network_text(row)): row for row in rows}
     settings = list(dict.fromkeys(text for text, _ in found))
     series = tuple(
         Series(text, COLOURS[SERIES[i % _MOST_SERIES]], tuple(_value(found.get((text, n)), of, size) for n in networks))
@@ -137,11 +142,11 @@ def _value(row: Row | None, of: Callable[[Row], Any], size: float) -> float | No
     return None if value is None else value / size
 
 
-def _front(plan: str, network: str, rows: Sequence[Row], is_timed: bool) -> Chart:
+def _front(network: str, rows: Sequence[Row], is_timed: bool) -> Chart:
     """Return latency against energy of a network's points, a series per machine."""
     (_, latency, time), (_, energy, joules) = _figures(is_timed)
     series: dict[str, list[tuple[float, float, bool]]] = {}
     for row in rows:
         series.setdefault(row["arch"], []).append((latency(row), energy(row), row["proven"] >= row["layers"]))
-    title = f"{network}: latency and energy of each point"
-    return front_chart(f"{plan}-{network}-front", title, series, time, joules)
+    name = "{plan}-{network}-{layers}-front".format_map(rows[0])
+    return front_chart(name, f"{network}: latency and energy of each point", series, time, joules)

@@ -38,7 +38,7 @@ def test_bars_are_side_by_side_by_machine() -> None:
     """A bar per machine in each network; a point without mappings has none, one without all proofs is pale."""
     charts = {chart.name: chart for chart in sweep_charts(ROWS)}
     latency = charts["p-energy-latency"]
-    assert latency.categories == ("n", "m")
+    assert latency.categories == ("n, 2 layers", "m, 2 layers")
     assert latency.axis == "latency, us"
     assert [(series.name, series.values) for series in latency.series] == [
         ("default", (pytest.approx(1), pytest.approx(2))),
@@ -52,19 +52,26 @@ def test_bars_are_side_by_side_by_machine() -> None:
 def test_front_has_the_points_of_one_network() -> None:
     """Latency, then energy, of each; one without all proofs is open. A network of one point has no front."""
     charts = {chart.name: chart for chart in sweep_charts(ROWS)}
-    front = charts["p-n-front"]
+    front = charts["p-n-2-front"]
     assert [(series.name, series.values) for series in front.series] == [
         ("default", (pytest.approx(1), 5)),
         ("other", (pytest.approx(0.5), 10)),
     ]
     assert front.open_marks == {("other", 0)}
     assert front.title.endswith("(open: not proven)")
-    assert "p-m-front" not in charts
+    assert not any("-m-" in name for name in charts)
+
+
+def test_points_of_other_layers_are_not_compared() -> None:
+    """One layer of a network beside two of it: bars of their own, and no front of one point each."""
+    charts = {chart.name: chart for chart in sweep_charts([row(), row(point=1, arch="other", layers=1, proven=1)])}
+    assert charts["p-energy-energy"].categories == ("n, 2 layers", "n, 1 layer")
+    assert not any(name.endswith("front") for name in charts)
 
 
 def test_unproven_point_is_drawn_open() -> None:
     """Of two points one has no face; the legend's marks are filled."""
-    front = next(chart for chart in sweep_charts(ROWS) if chart.name == "p-n-front")
+    front = next(chart for chart in sweep_charts(ROWS) if chart.name == "p-n-2-front")
     assert len(re.findall(r"<use [^>]*fill(?:-opacity: 0|: none); stroke: var\(--", inline_svg(front))) == 1
 
 
