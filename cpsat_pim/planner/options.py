@@ -309,6 +309,12 @@ class LayerOptions:
         cost = np.minimum(price.scale * (np.minimum(node, INFINITE // price.scale) + moved[0]) + held[0], INFINITE)
         return np.where(node >= INFINITE, INFINITE, cost), np.minimum(rest + moved[1] + held[1], INFINITE)
 
+    def likely_at(self, at: At) -> np.ndarray:
+        """Return what every row that was looked at may cost at these homes, without replicas: int64[rows]."""
+        self._update()
+        found: np.ndarray = self._own[2, 0, : self.seen, self._pair_of[at[0], at[2]]] + self._moved_at(at)[0]
+        return found
+
     def _moved_at(self, at: At) -> np.ndarray:
         """Return (cost, tie) of what every row that was looked at moves, at these homes: int64[2, rows]."""
         reads, others, writes = at

@@ -178,8 +178,8 @@ class _Search:
         return solved + self._seek_any_plan() if self.is_seek_due else solved
 
     def _seek_in_turn(self, seconds: float) -> int:
-        """Seek a better plan for as long as bounds have risen since; return how many node problems were solved."""
-        begun, self.owed = time.monotonic(), self.owed + seconds
+        """Seek a better plan for a share of the seconds that bounds took; return how many node problems were solved."""
+        begun, self.owed = time.monotonic(), self.owed + seconds * self.limits.turn_percent / 100
         solved = self._seek_plan(begun + self.owed) if self.found.plan else 0
         self.owed -= time.monotonic() - begun
         return solved

@@ -21,6 +21,7 @@ class SearchLimits:
     """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
     `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
     which a plan is sought if there is none, `seek_share_percent`: how much of it that takes at most;
+    `turn_percent`: how long a better plan is sought for the time that bounds take.
     `refusal_percent`: the share of it that the least capacity may take to be found where no plan fits, if so much is
     left. `wide_gap`: the share of a node program's cost from which on its gap is wide: then other options are solved
     before it is solved again. `fit_gap`: the gap of a plan too large for the nodes up to which one that fits is sought
@@ -34,6 +35,7 @@ class SearchLimits:
     refined: int = 4
     seek_percent: int = 40
     seek_share_percent: int = 30
+    turn_percent: int = 50
     refusal_percent: int = 5
     wide_gap: float = 0.05
     fit_gap: float = 0.02

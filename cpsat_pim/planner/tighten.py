@@ -51,36 +51,36 @@ class Tightening:
         return len(unseen)
 
     def refine(self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]], price: Price) -> int:
-        """Refine bounds that an optimum uses: first in any layouts, then in those of its homes. Return how many."""
-        used = [Usefulness(*use, self.slack(), price) for use, found in best if found is not None]
+        """Refine bounds that an optimum uses: first in any layouts, then in those of its homes. Return how many.
+
+        Before, the option that may be the best one at these homes gets a mapping: what it costs is the limit up to
+        which bounds of others matter there.
+        """
+        uses = [use for use, found in best if found is not None]
+        likeliest = [Usefulness(*use).likeliest() for use in uses]
+        self.costs.construct((problem for problem in likeliest if problem is not None), self.is_paused)
+        used = [Usefulness(*use, self.slack(), price) for use in uses]
         unrefined = highest(asked for one in used for asked in one.unrefined(self.limits.refined).items())
         refined = self.costs.refine_all(unrefined, self.is_paused)
         untied = highest(asked for one in used for asked in one.untied().items())
         return refined or self.costs.refine_all(untied, self.is_paused, tied=True)
 
-    def find_mappings(
-        self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]], until: float, is_late: bool
-    ) -> int:
-        """Compute bounds of tiles of the node problems of a plan, or, if all have these, solve those briefly that were
-        not solved, the longest ones first: as many as end by about the time `until`. Return how many.
+    def find_mappings(self, layers: Mapping[NodeProblem, int], until: float) -> int:
+        """Solve briefly some node problems of a plan that were not solved, up to the time `until`.
 
-        Where it `is_late`, all are solved at once, however little time they have.
+        These are the ones whose gaps cost it most in all layers that use them. Return of how many more is known then.
         """
-
-        def is_over() -> bool:
-            return self.is_over() or time.monotonic() >= until
-
-        known = {found[1]: cost for _, found in best if found and (cost := self.costs.cost(found[1])) is not None}
-        plain = {problem: HIGHEST for problem, cost in known.items() if not (cost.is_refined or cost.is_solved)}
-        if is_over() or (plain and not is_late):
-            return self.costs.refine_all(plain, is_over)
-        unsolved = [problem for problem, cost in known.items() if not (cost.is_solved or cost.seconds)]
-        unsolved.sort(key=lambda problem: known[problem].least, reverse=True)
-        # Half of the time is for problems that are solved in their layouts, too.
-        room, solves = int(self.costs.jobs * (until - time.monotonic()) / 2 / BRIEF_SECONDS), self.costs.solves
-        if chosen := unsolved if is_late else unsolved[: max(1, room)]:
-            self.costs.solve_briefly(chosen, BRIEF_SECONDS, until)
-        return self.costs.solves - solves
+        known = {problem: cost for problem in layers if (cost := self.costs.cost(problem)) is not None}
+        gaps = {
+            problem: layers[problem] * (cost.gap if cost.is_solved else cost.least)
+            for problem, cost in known.items()
+            if not (cost.seconds or cost.is_proven)
+        }
+        if not gaps or self.is_over() or time.monotonic() >= until:
+            return 0
+        chosen = sorted(gaps, key=lambda problem: gaps[problem], reverse=True)[: self.limits.refined]
+        self.costs.solve_briefly(chosen, BRIEF_SECONDS, until)
+        return sum(self.costs.cost(problem) != known[problem] for problem in chosen)
 
     def _is_refined(self, problem: NodeProblem) -> bool:
         known = self.costs.cost(problem)

@@ -43,6 +43,14 @@ class Usefulness:
         i = int(bounds.argmin())
         return self.options.problem(i, self.at), self._program_below(i, self.least_solved)
 
+    def likeliest(self) -> NodeProblem | None:
+        """Return the unsolved node problem of the option that may cost least at these homes, by what its node program
+        may cost; None if that is no less than what the best solved option costs.
+        """
+        likely = np.where(self.solved < INFINITE, INFINITE, self.options.likely_at(self.at))
+        i = int(likely.argmin())
+        return None if likely[i] >= self.least_solved else self.options.problem(i, self.at)
+
     def unrefined(self, count: int) -> Useful:
         """Return the best option's node problem, and others, up to so many, whose bounds are not those of tiles.
 

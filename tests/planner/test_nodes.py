@@ -12,9 +12,11 @@ from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.base.dims import Dim, Level
 from cpsat_pim.mapper.network.verified import solve_and_verify
 from cpsat_pim.mapper.result import Budget, Objective, Status
 from cpsat_pim.mapper.search import SolveRequest
+from cpsat_pim.mapper.search.constructed import constructed_mappings
 from cpsat_pim.planner.nodes import HIGHEST, NodeCosts, NodeProblem
 from cpsat_pim.planner.nodes.workers import Workers
 from cpsat_pim.workload import ConvWorkload
@@ -77,6 +79,51 @@ def test_mappings_that_workers_build_are_those_that_are_built_here():
     for costs in (shared, stopped):
         assert [costs.cost(problem) for problem in problems] == expected
         costs.close()
+
+
+def test_mapping_that_was_built_is_one_in_any_layouts_too():
+    """If it is the best that is known there: solves in any layouts begin with it. A better one stays."""
+    costs = NodeCosts(ARCH, LATENCY)
+    free = costs.cost(FREE)
+    assert costs.construct([TIED]) == 1
+    built = costs.cost(TIED)
+    assert costs.cost(FREE) == evolve(
+        free, value=built.value, latency_cycles=built.latency_cycles, energy_fj=built.energy_fj, mapping=built.mapping
+    )
+    optimum = costs.solve(FREE)
+    costs.construct([evolve(TIED, layouts=(1, 1))])
+    assert costs.cost(FREE) == optimum
+
+
+def test_mappings_of_alike_parts_are_tried(monkeypatch):
+    """Those of the same filter, the most alike part first; none of another kind of layer."""
+    given = []
+
+    def quick(layer, arch, request, alike):
+        given.append([mapping.extents(Level.DRAM)[Dim.K] for mapping in alike])
+        return next(constructed_mappings(layer, arch, request.constraints))
+
+    monkeypatch.setattr("cpsat_pim.mapper.search.quick.quick_mapping", quick)
+    layers = [
+        ConvWorkload(P=4, C=4, K=32),
+        ConvWorkload(R=3, K=7),
+        ConvWorkload(P=4, C=4, K=4),
+        ConvWorkload(P=4, C=4, K=6),
+    ]
+    costs = NodeCosts(ARCH, LATENCY)
+    assert costs.construct([NodeProblem(layer=layer) for layer in layers]) == 4
+    assert given == [[], [], [32], [4, 32]]
+
+
+def test_problem_of_which_no_mapping_is_built_is_left_alone(monkeypatch):
+    """It is tried once, and stays without a mapping."""
+    tried = []
+    monkeypatch.setattr("cpsat_pim.mapper.search.quick.quick_mapping", lambda *asked: tried.append(asked))
+    costs = NodeCosts(ARCH, LATENCY)
+    before = costs.cost(TIED)
+    assert [costs.construct([TIED]) for _ in range(2)] == [0, 0]
+    assert len(tried) == 1
+    assert costs.cost(TIED) == before
 
 
 def test_mapping_that_was_built_is_kept(tmp_path):

@@ -53,6 +53,29 @@ def test_node_program_is_useful_below_what_a_solved_option_costs_at_the_same_hom
         assert found in [(options.rows[i].program[0], solved - moved(i, at)) for i in next_ones]
 
 
+def test_option_that_may_be_the_best_is_told_until_a_solved_one_costs_no_more():
+    """Of options without a mapping the one that may cost least: a tenth more than its bound, and what it moves."""
+    graph, costs = build_graph(Network(name="n", layers=NETWORKS["chain"])), MadeUpCosts(LATENCY)
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2)
+    options = Instance(graph, array, Space(dims=1, layouts=("BCHW",), is_tied=False), LATENCY, costs).distinct[0]
+    options.look_at(len(options.rows))
+    programs = [row.program[0] for row in options.rows]
+    for at in product(range(len(options.reads)), [0], range(len(options.writes))):
+        costs.solved = set()
+        bounds = [costs.cost(problem).least for problem in programs]
+        moved = options.costs_at(at, False, FREE_BYTES)[0] - bounds
+        may_cost = {problem: bounds[i] * 11 // 10 + moved[i] for i, problem in enumerate(programs)}
+        while (problem := Usefulness(options, at).likeliest()) is not None:
+            left = [may_cost[one] for one in programs if one not in costs.solved]
+            assert may_cost[problem] == min(left)
+            costs.solve_all([problem])
+        assert costs.solved
+        best = min(
+            costs.cost(problem).value + moved[i] for i, problem in enumerate(programs) if problem in costs.solved
+        )
+        assert all(best <= cost for problem, cost in may_cost.items() if problem not in costs.solved)
+
+
 def test_supposed_costs_are_those_of_mappings_or_above_bounds():
     """Of rows that were looked at: what a solved program costs, a tenth above a bound of tiles, twice a plain one.
 
@@ -71,6 +94,7 @@ def test_supposed_costs_are_those_of_mappings_or_above_bounds():
     for at in product(range(len(options.reads)), [0], range(len(options.writes))):
         lower = options.costs_at(at, False, FREE_BYTES)[0]
         moved = options.costs_at(at, True, FREE_BYTES)[0][0] - expected[0]
+        assert (options.likely_at(at) == lower).all()
         assert lower[0] == expected[0] + moved
         assert options.table()[(0, *at)] == lower.min()
     options.suppose(False)

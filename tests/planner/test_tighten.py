@@ -10,9 +10,6 @@ from cpsat_pim.workload import ConvWorkload
 
 A, B, C = (NodeProblem(layer=ConvWorkload(K=K)) for K in (2, 3, 5))
 
-#: Seconds that a test may take.
-SOON = 0.1
-
 
 class _Costs:
     """What is known of some problems; remembers which are solved."""
@@ -86,49 +83,35 @@ def test_problem_whose_solve_narrowed_nothing_gives_way_to_others():
 
 
 class _Known(_Costs):
-    """What is known of some problems; remembers bounds and brief solves that are asked for."""
-
-    jobs = 1
+    """What is known of some problems; remembers brief solves that are asked for, each of which finds a mapping."""
 
     def __init__(self, known):
         super().__init__(known)
-        self.refined, self.brief = [], []
-
-    def refine_all(self, asked, is_over):
-        """Refine none."""
-        self.refined += asked
-        return len(asked)
+        self.known, self.brief = known, []
 
     def solve_briefly(self, problems, seconds, until):
-        """Find nothing."""
-        self.brief.append((problems, seconds))
-        self.solves += len(problems)
+        """Find mappings that cost 100 more than the bound."""
+        self.brief.append(problems)
+        self.known |= {problem: gap_of(100, seconds) for problem in problems}
 
 
-def sought(known, seconds, is_late=False):
-    """Bounds that are refined, and problems that are solved briefly with the seconds of each, in so many seconds."""
+def sought(known, layers, seconds=60.0):
+    """The problems that are solved briefly in so many seconds, and of how many more is known then."""
     costs = _Known(known)
-    best = [(None, (None, problem)) for problem in known]
-    tightening(costs).find_mappings(best, time.monotonic() + seconds, is_late)
-    return costs.refined, [(problems, round(each, 1)) for problems, each in costs.brief]
+    found = tightening(costs).find_mappings(layers, time.monotonic() + seconds)
+    return [problem for problems in costs.brief for problem in problems], found
 
 
-def test_mappings_are_sought_once_all_bounds_are_of_tiles():
-    """Before, the plan may be one that better bounds rule out; where it is late, there is no time for them."""
-    known = {A: NodeCost(least=1000), B: NodeCost(least=900, is_refined=False)}
-    assert sought(known, 60.0) == ([B], [])
-    assert sought(known, 60.0, is_late=True) == ([], [([A, B], 2.0)])
-    assert sought(known, 0.0, is_late=True) == ([B], [])  # a request of which nothing begins
-
-
-def test_longest_programs_get_mappings_first():
-    """Of 8 s half are for first solves, of 2 s each: two of three fit. One is solved in any case."""
-    known = {A: NodeCost(least=1000), B: NodeCost(least=3000), C: NodeCost(least=2000)}
-    assert sought(known, 8.0 + SOON) == ([], [([B, C], 2.0)])
-    assert sought(known, 3.0) == ([], [([B], 2.0)])
+def test_widest_gaps_get_mappings_first():
+    """In all layers: 3 x 60 cycles are more than 150. Of a problem without a mapping all that it costs is a gap."""
+    known = {A: gap_of(150), B: gap_of(60), C: NodeCost(least=1000)}
+    assert sought(known, {A: 1, B: 3, C: 1}) == ([C, B, A], 3)
+    few = [NodeProblem(layer=ConvWorkload(K=K)) for K in range(7, 14)]
+    assert sought({problem: gap_of(n) for n, problem in enumerate(few, 1)}, dict.fromkeys(few, 1)) == (few[:2:-1], 4)
 
 
 def test_no_mapping_is_sought_of_what_was_solved():
-    """Whether that found one or not."""
-    known = {A: gap_of(100), B: NodeCost(least=1000, seconds=2.0, is_brief=True)}
-    assert sought(known, 60.0) == ([], [])
+    """Whether that found one or not; nor of what is proven, or once the time is over."""
+    solved, proven = NodeCost(least=1000, seconds=2.0, is_brief=True), gap_of(0)
+    assert sought({A: gap_of(100, 2.0), B: solved, C: proven}, {A: 1, B: 1, C: 1}) == ([], 0)
+    assert sought({A: gap_of(100)}, {A: 1}, seconds=0.0) == ([], 0)

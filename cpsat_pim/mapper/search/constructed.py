@@ -12,8 +12,6 @@ import attrs
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, Dim, Direction, Level, Tensor
-from cpsat_pim.evaluate.cost import predict_by_formula
-from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.space.banks import searched_banks
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
@@ -49,18 +47,6 @@ def constructed_mappings(layer: ConvWorkload, arch: PIMArchitecture, constraints
         if grown not in yielded and is_allowed(grown):
             yielded.add(grown)
             yield grown
-
-
-def best_constructed(
-    layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints, objective: Objective
-) -> Mapping | None:
-    """Return the one of these that costs least with its latency by the formula."""
-
-    def value(mapping: Mapping) -> int:
-        figures = predict_by_formula(layer, arch, mapping).figures
-        return int(objective.value(figures.latency_cycles, figures.energy_fj))
-
-    return min(constructed_mappings(layer, arch, constraints), key=value, default=None)
 
 
 def _starts(layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints) -> Iterator[Mapping]:

@@ -239,7 +239,7 @@ class SearchState:
 
         Of any subspace, since cuts and counted streams hold in all of them.
         """
-        if trial_bound is None or trial_bound > HIGHEST:
+        if trial_bound is None or trial_bound > HIGHEST or not self.spatial_bounds:
             return [NO_STREAM_LIMIT] * 3
         of_subspaces = np.array([bounds.stream_limits(trial_bound) for bounds in self.spatial_bounds])
         return [StreamLimit(*limits) for limits in of_subspaces.max(axis=0).tolist()]

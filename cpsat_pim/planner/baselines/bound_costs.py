@@ -4,7 +4,7 @@ The bounds are the mapper's, for latency and for energy each on its own, in free
 a bound of the same plan with solved node programs, and the optimum at these costs is a bound of all plans.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 from attrs import frozen
@@ -87,6 +87,7 @@ class BoundCosts(NodeCosts):
         """Refine all of them."""
         self.solve_all(problems)
 
-    def construct(self, problems: Iterable[NodeProblem]) -> int:
-        """Refine all of them; return how many fit a node."""
-        return sum(self.refine(problem) is not None for problem in problems)
+    def construct(self, problems: Iterable[NodeProblem], is_over: Callable[[], bool] = lambda: False) -> int:
+        """Refine those that are not; return how many of them fit a node."""
+        plain = [problem for problem in problems if (known := self.cost(problem)) is not None and not known.is_solved]
+        return sum(self.refine(problem) is not None for problem in plain)

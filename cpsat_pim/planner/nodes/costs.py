@@ -18,11 +18,12 @@ from attrs import evolve
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.planner.nodes.bounds import NodeBounds
+from cpsat_pim.planner.nodes.building import Builder
 from cpsat_pim.planner.nodes.problem import HIGHEST, NodeCost, NodeProblem, Useful, highest
-from cpsat_pim.planner.nodes.programs import BuildTask, in_layouts, priced, verify_program
+from cpsat_pim.planner.nodes.programs import in_layouts, priced, verify_program
 from cpsat_pim.planner.nodes.requests import energy_request, solve_seconds, tasks_of, value_request
 from cpsat_pim.planner.nodes.store import NodeStore, digest
-from cpsat_pim.planner.nodes.workers import RESERVED_SECONDS, Workers
+from cpsat_pim.planner.nodes.workers import Workers
 
 #: Bounds take at most this share of the time that solves have.
 _BOUNDS_SHARE = 0.25
@@ -68,6 +69,7 @@ class NodeCosts:
         padded = [f"padding {padding:g}"] if padding else []
         self._machine = digest([arch.to_dict(), objective.to_dict(), version, *padded])
         self._workers = Workers(jobs, self.stop)
+        self._builder = Builder(arch, objective, self._workers)
         self._bounds = NodeBounds(arch, objective, padding, self._store, self._key, self._workers)
 
     @property
@@ -84,9 +86,14 @@ class NodeCosts:
     def cost(self, problem: NodeProblem) -> NodeCost | None:
         """Return what is known; None if the problem is known to have no mapping."""
         if problem not in self._known:
-            self._known[problem] = self._recall(problem)
+            self._set(problem, self._recall(problem))
             self._tied[problem.relaxation].append(problem)
         return self._known[problem]
+
+    def _set(self, problem: NodeProblem, found: NodeCost | None) -> None:
+        self._known[problem] = found
+        if found is not None and found.mapping is not None:
+            self._builder.alike.add(problem, found.mapping)
 
     def _recall(self, problem: NodeProblem) -> NodeCost | None:
         """Return what the file knows, or a bound."""
@@ -98,7 +105,7 @@ class NodeCosts:
         return found
 
     def _keep(self, problem: NodeProblem, found: NodeCost | None) -> None:
-        self._known[problem] = found
+        self._set(problem, found)
         if self._store and found is not None:
             self._store.write(self._key(problem), found.to_dict())
 
@@ -183,18 +190,19 @@ class NodeCosts:
         bounds_until = now + _BOUNDS_SHARE * (until - now)
         self._raise_all(self._asked(problems, slack, useful), lambda: time.monotonic() >= bounds_until)
         below = self._asked(problems, slack, useful)
-        direct = {problem for problem in below if self._depends_on_layouts(problem)}
+        is_brief = self._brief_seconds < math.inf
+        direct = {p for p in below if not p.is_free and (is_brief or self._depends_on_layouts(p))}
         ahead = sorted((problem for problem in below if problem not in direct), key=lambda p: below[p])
         relaxed = {problem.relaxation: below[problem] for problem in ahead}
         wanted = [(p, limit) for p, limit in relaxed.items() if not self._is_closed(p, limit)]
-        self._run(wanted, self._leaving(len(below), until))
+        self._run(wanted, self._workers.leaving(len(below), until))
         for problem in dict.fromkeys(tied for one in relaxed for tied in self._tied[one]):
             self._transfer(problem)
         ready = [p for p in below if not p.is_free and (p in direct or self._is_worth_a_solve(p, below[p]))]
         self._run([(p, below[p]) for p in ready if not self._is_closed(p, below[p])], until)
 
     def solve_briefly(self, problems: Sequence[NodeProblem], seconds: float, until: float = math.inf) -> None:
-        """Find mappings of problems in so many seconds each; see `solve_all`."""
+        """Find mappings of problems in their layouts in so many seconds each; see `solve_all`."""
         self._brief_seconds = seconds
         try:
             self.solve_all(problems, None, until)
@@ -217,11 +225,6 @@ class NodeCosts:
         self.refine_all(left, is_over, tied=True)
         least = {p.relaxation: cost.least for p in asked if (cost := self.cost(p)) is not None}
         self.refine_all(least, is_over)
-
-    def _leaving(self, problems: int, until: float) -> float:
-        """Return when a first pass ends: it leaves so many solves a little time, at most half of all."""
-        now = time.monotonic()
-        return max(now + (until - now) / 2, until - RESERVED_SECONDS * problems / self.jobs)
 
     def _is_closed(self, problem: NodeProblem, below: int) -> bool:
         """Whether the optimum is known, or known to be of no use."""
@@ -272,7 +275,7 @@ class NodeCosts:
         known = evolve(known, seconds=seconds, is_brief=self._brief_seconds < math.inf)
         if solved.mapping is not None:
             found = priced(problem, self.arch, self.objective, solved.mapping, known, solved.lower_bound or 0)
-            self._keep(problem, evolve(found, is_tied=True))
+            self._keep_mapping(problem, evolve(found, is_tied=True))
         elif below < HIGHEST and (known.value is None or below < known.value):
             # No bound is left where nothing that costs less than `below` is left.
             least = below if solved.lower_bound is None else min(solved.lower_bound, below)
@@ -281,23 +284,19 @@ class NodeCosts:
             bound = None if solved.lower_bound is None else max(known.least, solved.lower_bound)
             self._keep(problem, None if bound is None else evolve(known, least=bound))
 
-    def construct(self, problems: Iterable[NodeProblem]) -> int:
-        """Give problems without a mapping the best of a few that are built without a search; return to how many.
+    def construct(self, problems: Iterable[NodeProblem], is_over: Callable[[], bool] = lambda: False) -> int:
+        """Give problems without a mapping a good one that is found without a search; return to how many.
 
-        They are kept. Several at a time with several jobs. A stop does not end this: without it there might be no plan.
+        They are kept. Several at a time with several jobs; none begins once `is_over` says so, but after a stop.
         """
-        known = {problem: cost for problem in problems if (cost := self.cost(problem)) is not None}
-        tasks = {
-            problem: BuildTask(key=problem, arch=self.arch, objective=self.objective, known=cost)
-            for problem, cost in known.items()
-            if not cost.is_solved
-        }
-        found: dict[NodeProblem, NodeCost] = {}
-        if self.jobs > 1:
-            self._workers.run_short([*tasks.values()], found.__setitem__)
-        for problem, task in tasks.items():
-            self._keep(problem, found[problem] if problem in found else task.run())
-        return sum(self._known[problem] != known[problem] for problem in tasks)
+        return self._builder.build(problems, self.cost, self._keep_mapping, is_over)
+
+    def _keep_mapping(self, problem: NodeProblem, found: NodeCost) -> None:
+        """Keep a mapping, in any layouts, too, if it is the best one there."""
+        self._keep(problem, found)
+        relaxed = self.cost(problem.relaxation)
+        if found.mapping and relaxed and (relaxed.value is None or (found.value or 0) < relaxed.value):
+            self._keep(problem.relaxation, priced(problem, self.arch, self.objective, found.mapping, relaxed))
 
     # --- Mappings of alike problems ----------------------------------------------------------------------------------
 

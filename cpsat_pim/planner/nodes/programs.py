@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Level
@@ -58,23 +57,3 @@ def verify_program(problem: NodeProblem, mapping: Mapping, arch: PIMArchitecture
     """
     layer = program_of(problem.layer, mapping)
     verify(layer, arch, mapping, predict(layer, arch, mapping))
-
-
-@frozen(kw_only=True)
-class BuildTask:
-    """The best of a few mappings that are built without a search, here or in a worker process; it is verified."""
-
-    key: NodeProblem
-    arch: PIMArchitecture
-    objective: Objective
-    known: NodeCost
-
-    def run(self, stop: Any = None, report: Any = None) -> NodeCost:
-        """Return what is known with that mapping, if there is one. It is not stopped: without it there is no plan."""
-        from cpsat_pim.mapper.search.constructed import best_constructed
-
-        best = best_constructed(self.key.layer, self.arch, self.key.constraints, self.objective)
-        if best is None:
-            return self.known
-        verify_program(self.key, best, self.arch)
-        return priced(self.key, self.arch, self.objective, best, self.known)

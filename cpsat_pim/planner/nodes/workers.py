@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -79,14 +79,16 @@ class Workers:
         waiting = deque(tasks)
         self._run(lambda: self._next(waiting, until), on_done)
 
-    def run_short(self, tasks: Sequence[Any], on_done: OnDone, is_over: Callable[[], bool] = lambda: False) -> None:
+    def run_short(self, tasks: Iterable[Any], on_done: OnDone, is_over: Callable[[], bool] = lambda: False) -> None:
         """Run tasks that take little time, in their order; none begins once `is_over` says so, or after a stop.
+
+        Each is asked for when it begins, so it may depend on what those before it found.
 
         Raises:
             WorkerKilled: a worker process was killed, for want of memory perhaps.
         """
-        waiting = deque(tasks)
-        self._run(lambda: None if not waiting or self.stop.is_set() or is_over() else waiting.popleft(), on_done)
+        waiting = iter(tasks)
+        self._run(lambda: None if self.stop.is_set() or is_over() else next(waiting, None), on_done)
 
     def _run(self, following: Callable[[], Any], on_done: OnDone) -> None:
         """Run one task after the other, or several at a time, until none follows."""
@@ -95,6 +97,11 @@ class Workers:
             return
         while (task := following()) is not None:
             on_done(task.key, task.run(self.stop, _ignore))
+
+    def leaving(self, tasks: int, until: float) -> float:
+        """Return when a first pass ends: it leaves so many tasks behind it a little time, at most half of all."""
+        now = time.monotonic()
+        return max(now + (until - now) / 2, until - RESERVED_SECONDS * tasks / self.jobs)
 
     def _next(self, waiting: deque[Any], until: float) -> Any:
         """Return the next task, with what time the ones behind it leave; None if there is none, or no time."""
