@@ -169,7 +169,7 @@ def test_optimum_is_the_least_predicted_cost(case: str) -> None:
 
 @pytest.mark.parametrize("objective", [Objective.named("latency"), Objective.named("blended", 1, 3)])
 def test_solutions_with_too_many_loop_orders_are_counted_in_the_end(objective: Objective) -> None:
-    """Where one order is too many for a cut, solutions are forbidden; all of their orders are counted before the end."""
+    """Where one order is too many for a cut, solutions are forbidden; all of their orders are counted in the end."""
     case = "product, weights in the row buffer"
     least = objective.reported(min(objective.value(f.latency_cycles, f.energy_fj) for f in whole_space(case)))
     parameters = SearchParameters(orders_evaluated=1, orders_per_cut=1)
