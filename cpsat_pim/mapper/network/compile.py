@@ -6,10 +6,8 @@ together, every other one begins at the end of the list, so that two of them com
 Where they meet, one waits for the kernel that the other one compiles (`tables.kernel_cache`).
 """
 
-import gc
 import multiprocessing
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -49,10 +47,9 @@ _MAPPING = Mapping(
 def compile_kernels(stop: Stop | None = None) -> None:
     """Call every kernel once a process, on a small layer; a stop leaves out what is not begun."""
     steps = (_measure_shapes, _solve, _count_orders, _measure_windows, _predict, _simulate)
-    with _garbage_kept():
-        for step in reversed(steps) if _number() % 2 else steps:
-            if stop is None or not stop.is_set():
-                _on_large_stack(step)
+    for step in reversed(steps) if _number() % 2 else steps:
+        if stop is None or not stop.is_set():
+            _on_large_stack(step)
 
 
 def _on_large_stack(step: Callable[[], None]) -> None:
@@ -95,18 +92,6 @@ def _is_kept(kernel: Any) -> bool:
     """Return whether a kernel is on disk; also where nothing is compiled at all (NUMBA_DISABLE_JIT)."""
     kept = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
     return kept is None or Path(kept._index_path).is_file()
-
-
-@contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Collect no garbage: the compiler makes many objects, and looking through them takes a sixth of its time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _number() -> int:
