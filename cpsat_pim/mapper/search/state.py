@@ -204,9 +204,11 @@ class SearchState:
         completions = self.completions(solution)
         orders = completions.orders.each_of_levels(completions.orders.levels_that_matter)
         in_time = itertools.takewhile(lambda _: not self.is_over, orders)
-        with suppress(OutOfTime):
+        try:
             for completion in completions.improving(in_time):
                 self.update_incumbent(completion)
+        except OutOfTime:
+            return False
         return not self.is_over
 
     def complete_others(self, solutions: Iterable[Solution], lower_bound: int) -> None:
