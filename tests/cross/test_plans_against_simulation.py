@@ -121,9 +121,9 @@ def test_steps_in_which_the_same_happens_are_simulated_once(interconnect):
     for run in range(4):
         read = f"c{run - 1}" if run else "input"
         blocks += [
-            layer(f"a{run}", [read], P=4, Q=2, C=4, K=4),
-            layer(f"b{run}", [read], P=4, Q=2, C=4, K=4, R=3),
-            layer(f"c{run}", [f"a{run}", f"b{run}"], P=4, Q=2, C=4, K=4, join="add"),
+            layer(f"a{run}", [read], "P4 Q2 C4 K4"),
+            layer(f"b{run}", [read], "P4 Q2 C4 K4 R3"),
+            layer(f"c{run}", [f"a{run}", f"b{run}"], "P4 Q2 C4 K4", join="add"),
         ]
     network = made_of(*blocks)
     graph = build_graph(network)
