@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import attrs
 import pytest
@@ -17,7 +18,7 @@ from cpsat_pim.evaluate.cost import rate
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapper.search.constructed import constructed_mappings
-from cpsat_pim.mapper.search.solve import _find_any_mapping, _next, _turn_ends, search_subspaces
+from cpsat_pim.mapper.search.solve import _find_any_mapping, _is_descent_due, _next, _turn_ends, search_subspaces
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
@@ -284,3 +285,15 @@ def test_without_tables_there_is_a_mapping_and_a_bound(kind: str, monkeypatch: p
     assert check_mapping(layer, arch, ended.mapping) == []
     assert 0 < ended.bound <= optimum.objective_value <= ended.objective_value
     assert asked[0] is False  # tables that are soon built are built
+
+
+@pytest.mark.parametrize(("vain", "is_due"), [(0, True), (1, False)])
+def test_descents_become_rarer_where_they_find_nothing(vain: int, is_due: bool) -> None:
+    """After 10 of 40 seconds another one is due below a share of 0.3, or 12 s; after a vain one below 0.15, or 6 s."""
+    incumbent = object()
+    parameters = SearchParameters(descents_share=0.3)
+    state = Mock(parameters=parameters, is_hard=True, seconds=40, incumbent=incumbent, descended=incumbent)
+    state.descent_seconds, state.vain_descents = 10, vain
+    assert _is_descent_due(state) is is_due
+    state.descended = None  # a new incumbent
+    assert _is_descent_due(state)
