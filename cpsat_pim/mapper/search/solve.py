@@ -168,14 +168,12 @@ def _search(state: SearchState, searches: list[SubspaceSearch], on_progress: OnP
 
 
 def _is_descent_due(state: SearchState) -> bool:
-    """Whether the layer is hard, or some of the time is over, and the incumbent is a new one, or descents have had less
-    than their share of the time: less and less as they find nothing.
+    """Whether the layer takes long, and the incumbent is a new one, or descents have had less than their share of the
+    time: less and less as they find nothing.
     """
-    parameters, seconds = state.parameters, state.seconds
-    is_late = state.is_hard or seconds > parameters.descent_share * state.request.time_limit
     is_new = state.incumbent is not state.descended
-    share = parameters.descents_share / (1 + state.vain_descents)
-    return is_late and (is_new or state.descent_seconds < share * seconds)
+    share = state.parameters.descents_share / (1 + state.vain_descents)
+    return state.takes_long and (is_new or state.descent_seconds < share * state.seconds)
 
 
 def _is_far(state: SearchState, searches: Sequence[SubspaceSearch]) -> bool:

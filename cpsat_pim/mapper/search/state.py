@@ -116,6 +116,11 @@ class SearchState:
         return bool(self.statistics["work"] > self.parameters.hard_work)
 
     @property
+    def takes_long(self) -> bool:
+        """Whether the layer is hard, or a part of its time is over: streams may take long to count, too."""
+        return self.is_hard or self.seconds > self.parameters.long_share * self.request.time_limit
+
+    @property
     def sees_cycles(self) -> bool:
         """Whether the objective or the budget depends on the latency."""
         return self.objective.weights[0] > 0 or self.request.budget.cycles is not None

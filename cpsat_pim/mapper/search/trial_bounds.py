@@ -63,13 +63,13 @@ class TrialBounds:
     def first_of_split(self, lower_bound: int) -> int | None:
         """Return the first trial bound of the split subspace; None if there is no cutoff, or if that bound is refuted.
 
-        For a hard layer it is a little below the cutoff, so that the lower bound is close to the incumbent should the
-        time end. For others it is the cutoff: one refutation less.
+        For a layer that takes long it is a little below the cutoff, so that the lower bound is close to the incumbent
+        should the time end. For others it is the cutoff: one refutation less.
         """
         cutoff = self._state.cutoff
         if cutoff is None:
             return None
-        trial_bound = cutoff - (cutoff // self._parameters.split_margin if self._state.is_hard else 0)
+        trial_bound = cutoff - (cutoff // self._parameters.split_margin if self._state.takes_long else 0)
         return None if lower_bound > trial_bound else trial_bound
 
     def adapt(self, result: SolveResult) -> None:

@@ -76,6 +76,8 @@ class SearchParameters:
     #: Work of a whole layer from which on it is hard: then tiles are bounded in any case, and trial bounds rise by
     #: small steps. Any number: a negative one makes every layer hard.
     hard_work: float = _number(2.0, _real)
+    #: Share of the time limit after which a layer that is not hard takes long, too: its streams may.
+    long_share: float = _number(0.1, share)
     #: A hard layer's trial bound rises by this fraction of the lower bound ...
     hard_step: float = _number(0.05, not_negative_real)
     #: ... or by one part of so many of the distance to the cutoff, if that is more.
@@ -106,8 +108,8 @@ class SearchParameters:
 
     # --- Split loops (subspace_search) -------------------------------------------------------------------------------
 
-    #: In a hard layer, what beats the incumbent by one part of so many is refuted first, so that the bound is close if
-    #: the time ends.
+    #: Where a layer takes long, what beats the incumbent by one part of so many is refuted first, so that the bound is
+    #: close if the time ends.
     split_margin: int = _number(256, positive)
     #: Solves of the relaxation over all splits before loops at both levels get variables of their own: a few groups of
     #: extents refute all, or many do not.
@@ -218,7 +220,7 @@ class SearchParameters:
     #: ... of each later incumbent of a hard layer. Measured: of ResNet-50's layer2.0.conv1 on hbm-pim, blended, 2,000
     #: of the first one found nothing below 10.09 million; a few hundred of a later one led from 9.08 to 8.63 million.
     descent_again: int = _number(300, not_negative)
-    #: share of the time limit for each of them, and from which on they begin if the layer is not hard before;
+    #: share of the time limit for each of them, which begin where a layer takes long;
     descent_share: float = _number(0.1, share)
     #: share of the time so far below which another one begins from the same incumbent, a half once it found nothing, a
     #: third after the next such one, and so on. Measured on hbm-pim, 20 s each of a busy processor: with both rules
