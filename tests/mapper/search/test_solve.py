@@ -292,8 +292,18 @@ def test_descents_become_rarer_where_they_find_nothing(vain: int, is_due: bool) 
     """After 10 of 40 seconds another one is due below a share of 0.3, or 12 s; after a vain one below 0.15, or 6 s."""
     incumbent = object()
     parameters = SearchParameters(descents_share=0.3)
-    state = Mock(parameters=parameters, is_hard=True, seconds=40, incumbent=incumbent, descended=incumbent)
+    state = Mock(parameters=parameters, takes_long=True, seconds=40, incumbent=incumbent, descended=incumbent)
     state.descent_seconds, state.vain_descents = 10, vain
     assert _is_descent_due(state) is is_due
     state.descended = None  # a new incumbent
     assert _is_descent_due(state)
+
+
+def test_layer_takes_long_once_it_is_hard_or_a_tenth_of_its_time_is_over() -> None:
+    """Of 1,000 s, not at once; with much work at once; of no time at all always."""
+    states = [
+        SearchState(ConvWorkload(), PIMArchitecture(), SolveRequest(objective=Objective.named("energy"), time_limit=n))
+        for n in (1000, 1000, 0)
+    ]
+    states[1].statistics["work"] = 2 * DEFAULTS.hard_work
+    assert [state.takes_long for state in states] == [False, True, True]

@@ -17,7 +17,9 @@ WORKS = st.sampled_from([0.0, 2.0, 5.0])
 STATUSES = st.sampled_from([cp_model.INFEASIBLE, cp_model.UNKNOWN, cp_model.FEASIBLE])
 
 
-def build_trial_bounds(subspace: Subspace, cutoff: int | None, *, is_hard: bool, is_shared: bool = True) -> TrialBounds:
+def build_trial_bounds(
+    subspace: Subspace, cutoff: int | None, *, is_hard: bool, is_shared: bool = True, takes_long: bool = False
+) -> TrialBounds:
     """Those of a subspace of which no tiles are known."""
     restriction = SimpleNamespace(shared_parts=[[0, 1]] * is_shared)
     tiles: Any = SimpleNamespace(
@@ -25,7 +27,7 @@ def build_trial_bounds(subspace: Subspace, cutoff: int | None, *, is_hard: bool,
         trial_bound_beyond=lambda lower_bound, tiles: None,
         enumerate_up_to=lambda trial_bound: None,
     )
-    state: Any = SimpleNamespace(parameters=DEFAULTS, cutoff=cutoff, is_hard=is_hard)
+    state: Any = SimpleNamespace(parameters=DEFAULTS, cutoff=cutoff, is_hard=is_hard, takes_long=is_hard or takes_long)
     return TrialBounds(state, subspace, tiles)
 
 
@@ -88,3 +90,11 @@ def test_solves_without_a_proof_may_take_more_work_and_come_nearer() -> None:
 def test_work_is_not_limited_where_no_tensors_share_a_bank() -> None:
     """There are three subspaces only."""
     assert math.isinf(build_trial_bounds(Subspace.SPLIT, 2_000, is_hard=True, is_shared=False).most_work)
+
+
+def test_split_loops_are_refuted_below_the_cutoff_first_where_a_layer_takes_long() -> None:
+    """By one part of 256: 10 of 2,560. Then up to the cutoff, as at once where it takes no time."""
+    trials = build_trial_bounds(Subspace.SPLIT, 2_560, is_hard=False, takes_long=True)
+    assert trials.next(0) == 2_550
+    assert trials.next(2_551) == 2_560
+    assert build_trial_bounds(Subspace.SPLIT, 2_560, is_hard=False).next(0) == 2_560
