@@ -47,8 +47,12 @@ LAYERS = {
     "odd": ConvWorkload(C=45, K=35, P=21),
     "1x1": ConvWorkload(P=8, Q=6, C=32, K=32, **WIDE_SUMS),  # type: ignore[arg-type]
     "3x3": ConvWorkload(R=3, S=3, P=8, Q=8, C=8, K=16, **WIDE_SUMS),  # type: ignore[arg-type]
+    "groups": ConvWorkload(P=12, C=12, K=16, G=6, **WIDE_SUMS),  # type: ignore[arg-type]
+    "depthwise": ConvWorkload(R=3, S=3, P=8, Q=8, G=24, **WIDE_SUMS),  # type: ignore[arg-type]
 }
 DRAWN = 2
+#: Layers of which cuts are made.
+CUT = ["matrix", "groups", *(pytest.param(name, marks=pytest.mark.slow) for name in ("1x1", "3x3"))]
 
 
 def machine(row_bytes: int, node_banks: int) -> PIMArchitecture:
@@ -101,7 +105,7 @@ def rows_of_boxes(layer: ConvWorkload, extents: dict[int, int], layout: int, row
     return list(boxes.values())
 
 
-@pytest.mark.parametrize("name", ["matrix", *(pytest.param(name, marks=pytest.mark.slow) for name in ("1x1", "3x3"))])
+@pytest.mark.parametrize("name", CUT)
 def test_cuts_of_held_tiles_hold_for_the_mapping_that_they_are_made_from(name: str) -> None:
     """The MACs draw the weights from the only bank. No cut asks for more rows or cycles than the exact ones (C13)."""
 
@@ -113,7 +117,7 @@ def test_cuts_of_held_tiles_hold_for_the_mapping_that_they_are_made_from(name: s
     cuts_hold(name, held, drawn=True)
 
 
-@pytest.mark.parametrize("name", ["matrix", *(pytest.param(name, marks=pytest.mark.slow) for name in ("1x1", "3x3"))])
+@pytest.mark.parametrize("name", CUT)
 def test_cuts_of_returning_tiles_hold_for_the_mapping_that_they_are_made_from(name: str) -> None:
     """Outputs come back to the only bank. No cut asks for more rows or cycles than the exact ones (C14)."""
     cuts_hold(name, ReturningTiles.all_of, drawn=False)

@@ -129,7 +129,7 @@ class HeldTiles:
         """
         v = self.banks.v
         own = [d for d in CLASSES[u] if v.bounds[d] > 1]
-        if v.residency.dims or v.bounds[Dim.G] > 1:
+        if v.residency.dims:
             return None
         box: dict[int, Int] = {d: self._extent(u, d) for d in RELEVANT[u]}
         return box | dict.fromkeys(CLASSES[u], 1) | self._held(u, own)

@@ -31,7 +31,7 @@ class _Stream:
 
 
 class Sweep(NamedTuple):
-    """If `where` holds, the loops of a level sweep a box, with extents by dim, in each of so many passes."""
+    """If `where` holds, a box of tiles, with extents by dim, is swept in each of so many passes."""
 
     where: Lit
     box: Mapping[int, Int]
@@ -43,14 +43,14 @@ class ReturningOutputs:
 
     A tile that leaves opens all of its rows, and so does the one that comes in its place, but for a row in which both
     lie. `passes`: how often each tile is fetched. `max_activations`: that no mapping up to the trial bound exceeds.
-    `sweeps`: the boxes of the levels.
+    `sweeps`: the boxes of the levels, and those while tiles of I or W are held, by name.
     """
 
     def __init__(self, banks: SharedBanks, passes: Int, max_activations: int) -> None:
         self.banks, self.v, self.b = banks, banks.v, banks.b
         self.passes, self.max_activations = passes, max_activations
         self.stream: _Stream | None = None
-        self.sweeps: dict[Level, Sweep] = {}
+        self.sweeps: dict[str, Sweep] = {}
 
     def open_rows(self, where: Lit, table: ShapeTable, layout: Int, closed: Int, activations: Int) -> None:
         """If `where` holds, tiles of the given `layout`, which open `closed` rows in a pass over all of them, open the
@@ -58,14 +58,14 @@ class ReturningOutputs:
 
         `table`: of O in partial sums, which a layer whose outputs return has in DRAM.
         """
-        if self.v.bounds[Dim.G] > 1:  # a loop of groups may be the innermost one
-            return
         written = self.b.product([closed, self.passes], "written_O")
         self._at_least(where, activations, written)
         turned = turned_rows(self.v.layer, self.v.arch.row_bytes, table)
         rows = np.column_stack([table.extents, table.layout, turned])[turned <= self.max_activations + 1]
         if len(rows):
             self.stream = _Stream(where, activations, written, layout, table.dims, rows)
+        if self.v.bounds[Dim.G] > 1:  # a loop of groups may be the innermost one
+            return
         for m in OUTSIDE_PE:
             if not self.v.stands_for_both(m):  # the orders of the single outer levels are not known
                 self._sweeps_return(m)
@@ -76,14 +76,13 @@ class ReturningOutputs:
         passes = b.product([v.class_temporal[n][Tensor.O] for n in OUTSIDE_PE if n >= m], f"{name}_passes")
         sweeps = [reuse.has_relevant[m, Tensor.O], b.negated(v.innermost[m][Tensor.O])]
         is_swept = b.both([self.banks.is_taken_inside(Tensor.O, m), *sweeps], f"{name}_swept")
-        self.sweeps[m] = Sweep(is_swept, dict(enumerate(reuse.swept(m))), passes)
-        self.box_returns(*self.sweeps[m], name)
+        self.box_returns(is_swept, dict(enumerate(reuse.swept(m))), passes, name)
 
     def box_returns(self, is_swept: Lit, box: Mapping[int, Int], passes: Int, name: str) -> None:
         """If it holds, a box of several tiles is passed over so often: it returns in all passes but the first."""
         if (stream := self.stream) is None:
             return
-        b = self.b
+        self.sweeps[name], b = Sweep(is_swept, box, passes), self.b
         where = b.both([stream.where, is_swept, b.at_least_two(passes, f"{name}_again")], name)
         if where is False:
             return

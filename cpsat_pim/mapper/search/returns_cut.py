@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cpsat_pim.base.dims import RELEVANT, Dim, Level, Tensor
+from cpsat_pim.base.dims import RELEVANT, Dim, Tensor
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.search.solution import Solution
 from tables.bounds.returns import ReturnedRuns, returned_runs
@@ -12,13 +12,14 @@ from tables.dram import period
 
 class ReturningTiles(NamedTuple):
     """Tiles of O, in a layout and with extents in R S P Q C K N G, that are fetched `passes` times each, take the
-    `least` rows and cycles in any order. If the level is not None, in any in which all passes sweep a `box` inside it.
+    `least` rows and cycles in any order. If `sweep` is not None, in any in which all passes sweep a `box`, that of this
+    name in `cpsat_pim.mapper.model.returning.ReturningOutputs`.
     """
 
     layout: int
     tile: tuple[int, ...]
     passes: int
-    level: Level | None
+    sweep: str | None
     box: tuple[int, ...]
     least: ReturnedRuns
 
@@ -32,15 +33,15 @@ class ReturningTiles(NamedTuple):
         extents, passes = streams.scans[Tensor.O].extents, value(streams.passes[Tensor.O])
         own = RELEVANT[Tensor.O]
         layout, tile = value(returning.stream.layout), tuple(value(extents.get(d, 1)) if d in own else 1 for d in Dim)
-        boxes: dict[Level | None, tuple[int, ...]] = {None: tile}
-        for level, sweep in returning.sweeps.items():
+        boxes: dict[str | None, tuple[int, ...]] = {None: tile}
+        for name, sweep in returning.sweeps.items():
             if value(sweep.where) and value(sweep.passes) == passes:
-                boxes[level] = tuple(value(sweep.box[d]) if d in own else 1 for d in Dim)
+                boxes[name] = tuple(value(sweep.box[d]) if d in own else 1 for d in Dim)
         shape, width = solution.master.v.shape, solution.master.layer.psum_bytes
-        for m, box in boxes.items():
+        for kind, box in boxes.items():
             if any(e % s for s, e in zip(tile, box, strict=True)):
                 continue
-            yield cls(layout, tile, passes, m, box, returned_runs(shape, width, dram, layout, tile, box, passes))
+            yield cls(layout, tile, passes, kind, box, returned_runs(shape, width, dram, layout, tile, box, passes))
 
     def raises(self, solution: Solution) -> bool:
         """Return whether the solution from which this was made was charged less, but for one pair of scans."""
@@ -53,13 +54,13 @@ class ReturningTiles(NamedTuple):
         """Require this of a master problem; of all pairs of scans one may be excepted (B15)."""
         b, t, streams = master.b, Tensor.O, master.streams
         returning = streams.interrupted.returning
-        if returning.stream is None or self.level not in (None, *returning.sweeps):
+        if returning.stream is None or self.sweep not in (None, *returning.sweeps):
             return
         others = [b.negated(returning.stream.where), b.differs(returning.stream.layout, self.layout)]
         others += [b.differs(streams.passes[t], self.passes)]
         others += [b.differs(x, self.tile[d]) for d, x in streams.scans[t].extents.items() if d in RELEVANT[t]]
-        if self.level is not None:
-            sweep = returning.sweeps[self.level]
+        if self.sweep is not None:
+            sweep = returning.sweeps[self.sweep]
             others += [b.negated(sweep.where), b.differs(sweep.passes, self.passes)]
             others += [b.differs(x, self.box[d]) for d, x in sweep.box.items() if d in RELEVANT[t]]
         is_same = b.boolean("returning_tiles")
