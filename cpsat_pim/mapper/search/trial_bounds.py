@@ -36,11 +36,13 @@ class TrialBounds:
 
     def next(self, lower_bound: int) -> int | None:
         """Return the next trial bound: the cutoff once that is near, or a part of the way to it after solves that took
-        too much work; None if there is none and no cutoff.
+        too much work, unless next to nothing is left of that way; None if there is none and no cutoff.
         """
         trial_bound, cutoff = self._rise(lower_bound), self._state.cutoff
         if cutoff is None or trial_bound is None:
             return trial_bound
+        if cutoff - lower_bound <= cutoff // self._parameters.close_parts:
+            return cutoff
         return min(trial_bound, lower_bound + int((cutoff - lower_bound) * self._part))
 
     def _rise(self, lower_bound: int) -> int | None:

@@ -87,6 +87,14 @@ def test_solves_without_a_proof_may_take_more_work_and_come_nearer() -> None:
     assert trials.next(1_000) == 1_500
 
 
+def test_last_ten_thousandth_is_refuted_at_once() -> None:
+    """Whatever solves took so far: 10 of 100,000 in one step, of 11 a quarter first (2, rounded down)."""
+    trials = build_trial_bounds(Subspace.MERGED, 100_000, is_hard=True)
+    trials.adapt(build_result(cp_model.UNKNOWN, 5.0))
+    assert trials.next(99_989) == 99_991
+    assert trials.next(99_990) == 100_000
+
+
 def test_work_is_not_limited_where_no_tensors_share_a_bank() -> None:
     """There are three subspaces only."""
     assert math.isinf(build_trial_bounds(Subspace.SPLIT, 2_000, is_hard=True, is_shared=False).most_work)
