@@ -26,7 +26,7 @@ from cpsat_pim.mapper.search.held_cut import HeldScans
 from cpsat_pim.mapper.search.returns_cut import ReturningTiles
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solver import solve_master
-from cpsat_pim.mapping import OWN_BANKS, Mapping
+from cpsat_pim.mapping import BANKS, OWN_BANKS, Mapping
 from cpsat_pim.mapping.check import check_mapping
 from tables.bounds.shapes import ShapeTable
 from tests.cross.test_bounds import (
@@ -121,6 +121,37 @@ def test_cuts_of_held_tiles_hold_for_the_mapping_that_they_are_made_from(name: s
 def test_cuts_of_returning_tiles_hold_for_the_mapping_that_they_are_made_from(name: str) -> None:
     """Outputs come back to the only bank. No cut asks for more rows or cycles than the exact ones (C14)."""
     cuts_hold(name, ReturningTiles.all_of, drawn=False)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_passes_while_a_tile_is_held_are_not_passes_over_its_box(groups: int) -> None:
+    """While a tile of I is held, 12 sums of 4 bytes are passed over by two at a time, twice each. Passes over all 12,
+    which lie in two rows of 32 bytes, would return from one row to the other; those over two do so less often.
+    """
+    layer, arch, objective = (
+        ConvWorkload(P=8, C=2, K=12, G=groups, psum_bytes=4),
+        machine(32, 1),
+        Objective.named("energy"),
+    )
+    rows = {"buffer": {Dim.C: 2, Dim.K: 2}, "row": {}, "dram": {Dim.P: 8, Dim.G: groups, Dim.K: 6}}
+    mapping = Mapping(
+        temporal=[[1] * 8, *([row.get(d, 1) for d in Dim] for row in rows.values())],
+        spatial=[[1] * 8] * 3,
+        order=[[], *([d for d in row if row[d] > 1] for row in rows.values())],
+        stored=[(False, False, True), (True, False, False), (False, False, False)],
+        layout=(0, 0, 1),
+        banks=BANKS["IWO"],
+    )
+    assert not check_mapping(layer, arch, mapping)
+    master, request = (
+        master_of(layer, arch, objective, build_tables(layer, arch), mapping),
+        SolveRequest(objective=objective),
+    )
+    hold_streams(master, layer, arch, mapping)
+    (solution, *_) = solve_master(master, request, threading.Event(), 600, first=True).solutions
+    for cut in ReturningTiles.all_of(solution):
+        cut.add_to(master)
+    assert solve_master(master, request, threading.Event(), 600, first=True).solutions
 
 
 def cuts_hold(name: str, cuts: Callable[[Solution], Iterable[HeldScans | ReturningTiles]], drawn: bool) -> None:

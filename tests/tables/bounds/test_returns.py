@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tables.bounds.returns import returned_runs
 from tables.dram import Dram, period
 from tables.factors import divisors, primes_of
-from tables.nest import K, LayerShape, N, P, Q
+from tables.nest import G, K, LayerShape, N, P, Q
 from tests.tables.nests import build_dram
 
 #: O's dims as they lie in DRAM, outermost first, in its two layouts.
-LAYOUTS = ((N, K, Q, P), (N, Q, P, K))
+LAYOUTS = ((N, G, K, Q, P), (N, Q, P, G, K))
 Extents = dict[int, int]
 #: A loop: its dim, None if that is irrelevant, and its iterations.
 Loops = tuple[tuple[int | None, int], ...]
@@ -23,7 +23,7 @@ Loops = tuple[tuple[int | None, int], ...]
 @st.composite
 def boxes(draw: st.DrawFn) -> tuple[Extents, Extents, Extents]:
     """Draw O's bounds, a box and a tile, each of divisors of the one before."""
-    bounds = {d: draw(st.sampled_from([1, 2, 3, 4])) for d in (N, K, Q, P)}
+    bounds = {d: draw(st.sampled_from([1, 2] if d == G else [1, 2, 3, 4])) for d in LAYOUTS[0]}
     box = {d: draw(st.sampled_from(divisors(n))) for d, n in bounds.items()}
     return bounds, box, {d: draw(st.sampled_from(divisors(n))) for d, n in box.items()}
 
