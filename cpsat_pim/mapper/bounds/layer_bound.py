@@ -92,8 +92,10 @@ def tile_lower_bound(
     parameters = evolve(parameters, bound_tiles=few, tiles_latency=few, busy_tiles=0.0, bound_margin=_NO_MARGIN)
     tables, spaces = build_tables(layer, arch), []
     for restriction in restrictions(layer, arch, constraints, NO_LIMIT):
+        if restriction.subspace is Subspace.SPLIT:  # its spatial mappings are those of the merged one
+            continue
         spatial = SpatialBounds(layer, arch, objective, restriction)
-        if restriction.subspace is not Subspace.SPLIT and spatial.lower_bound is not None:
+        if spatial.lower_bound is not None:
             tiles = TileBounds(spatial, tables, parameters=parameters)
             tiles.is_enabled = True
             spaces.append((tiles, max(known_bound, spatial.lower_bound)))
@@ -102,21 +104,45 @@ def tile_lower_bound(
 
 
 def _least_raised(spaces: Sequence[tuple[TileBounds, int]], most: float, parameters: SearchParameters) -> int:
-    """Return the least of some spaces' bounds, each raised by its tiles, for one trial bound after the other until some
-    tile of some space costs no more. No space is searched beyond what a tile of another one costs, nor beyond `most`.
+    """Return the least of some spaces' bounds, each raised by its tiles until some tile of some space costs no more.
+
+    No space is searched beyond what a tile of another one costs, nor beyond `most`. Where some tile is soon found, only
+    those that cost less are sought: fewer tiles are bounded up to that trial bound than up to one that is too high.
+    Else, and where these are too many, one trial bound comes after the other.
     """
     bounds = dict(spaces)
-    first, least, willing = min(bounds.values()), math.inf, sorted(bounds, key=lambda tiles: bounds[tiles])
-    for step in parameters.tile_steps:
-        trial = min(first + math.ceil(step * first), most)
-        for tiles in [tiles for tiles in willing if bounds[tiles] < min(least, trial + 1)]:
-            found = tiles.lower_bound(int(trial if trial < least else least - 1))
-            if found is None:
-                willing.remove(tiles)  # too many tiles
-            else:
-                bounds[tiles] = max(bounds[tiles], found)
-            if found is None or found <= trial:
-                least = min(least, bounds[tiles])
+    first, ordered = min(bounds.values()), sorted(bounds, key=lambda tiles: bounds[tiles])
+    steps = [min(first + math.ceil(step * first), most) for step in parameters.tile_steps]
+    some, least = ordered[0].bound_of_some_tile(int(steps[-1])), math.inf
+    if some is not None:
+        least, late = _raise_bounds(bounds, ordered, most, some)
+        if not late:
+            return min(bounds.values())
+    for trial in steps:
+        least, late = _raise_bounds(bounds, ordered, trial, least)
+        ordered = [tiles for tiles in ordered if tiles not in late]
+        least = min([least, *(bounds[tiles] for tiles in late)])
         if least <= trial or trial >= most:
             break
     return min(bounds.values())
+
+
+def _raise_bounds(
+    bounds: dict[TileBounds, int], spaces: Sequence[TileBounds], trial: float, least: float
+) -> tuple[float, list[TileBounds]]:
+    """Raise the bounds of some spaces up to a trial bound, and no higher than the least that a tile of any costs.
+
+    Modifies bounds. Return that least then, and the spaces that have too many tiles.
+    """
+    late = []
+    for tiles in spaces:
+        if bounds[tiles] < min(least, trial + 1):
+            reach = int(min(trial, least - 1))
+            found = tiles.lower_bound(reach)
+            if found is not None:
+                bounds[tiles] = max(bounds[tiles], found)
+            if found is None or (found <= reach and not tiles.has_found_tiles):
+                late.append(tiles)
+            elif found <= reach:
+                least = min(least, bounds[tiles])
+    return least, late

@@ -213,6 +213,24 @@ class TileBounds:
             known = self._enumerations.known
         return None if known is None else int(known.lower_bounds.min(initial=known.trial_bound + 1))
 
+    @property
+    def has_found_tiles(self) -> bool:
+        """Whether the enumeration up to the highest trial bound found tiles."""
+        return self._enumerations.known is not None and len(self._enumerations.known.tiles) > 0
+
+    def bound_of_some_tile(self, trial_bound: int) -> int | None:
+        """Return the bound of a tile that is soon found: the least of those of the first spatial mappings, by their
+        bounds. None if none is found up to the trial bound.
+        """
+        vectors, bounds = self.spatial_bounds.candidates(trial_bound)
+        if not self._is_affordable(vectors, trial_bound):
+            return None
+        order = np.argsort(bounds, kind="stable")
+        parameters = self.parameters
+        run = self._bound_tiles(trial_bound, vectors[order], parameters.bound_margin, parameters.first_tiles)
+        tiles = run[0].tiles if run else np.zeros((0, 18), np.int64)
+        return int(np.maximum(tiles[:, COST], bounds[order][tiles[:, VECTOR]]).min()) if len(tiles) else None
+
     def trial_bound_beyond(self, lower_bound: int, tiles: int) -> int | None:
         """Return a trial bound above a lower bound that admits so many tiles more.
 
@@ -246,7 +264,7 @@ class TileBounds:
         vectors, bounds = vectors[cheapest_first], bounds[cheapest_first]
         if not self._is_affordable(vectors, trial_bound):
             return None
-        run = self._bound_tiles(trial_bound, vectors, margin)
+        run = self._bound_tiles(trial_bound, vectors, margin, self._max_tiles(margin))
         if run is None:
             return None
         (reached, _, of_vectors, tiles), interrupted_at = run
@@ -276,10 +294,12 @@ class TileBounds:
         """Return the trial bound from which on tiles are enumerated where only latency counts."""
         return (self.spatial_bounds.lower_bound or 0) * (1 + self.parameters.busy_tiles)
 
-    def _bound_tiles(self, trial_bound: int, vectors: Ints, margin: int) -> tuple[TileEnumeration, int | None] | None:
+    def _bound_tiles(
+        self, trial_bound: int, vectors: Ints, margin: int, allowed: int
+    ) -> tuple[TileEnumeration, int | None] | None:
         """Enumerate the tiles of some vectors; None if `is_over` says so.
 
-        Also return the vector at which the limit on tiles was exceeded, None if it was not.
+        Also return the vector at which more tiles than `allowed` were bounded, None if there is none.
         """
         parameters, spatial_bounds = self.parameters, self.spatial_bounds
         costs, kinds = self.figures.with_vectors(vectors)
@@ -287,7 +307,7 @@ class TileBounds:
         found, least = np.empty((parameters.kept_tiles, 18), np.int64), np.full(len(vectors), INFINITE_COST)
         cycles = spatial_bounds.min_latency(vectors, vectors[:, IN_PE][:, [Tensor.I, Tensor.W]].max(axis=1) > 0)
         goal, dram_loops = self._trial_objective(trial_bound), self.dram_loops
-        is_aligned, allowed = spatial_bounds.restriction.subspace.is_aligned, self._max_tiles(margin)
+        is_aligned = spatial_bounds.restriction.subspace.is_aligned
         enumerate_until = partial(
             enumerate_tiles, costs, dram_loops, goal, vectors, kinds, cycles, is_aligned, allowed, margin, found, least
         )

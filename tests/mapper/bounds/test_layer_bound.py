@@ -17,9 +17,14 @@ from cpsat_pim.evaluate.cost import predict, to_machine
 from cpsat_pim.mapper.bounds.countable import FJ_WEIGHT, check_countable, heaviest_cycle
 from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound, tile_lower_bound
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.network.run import solve_and_verify
-from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.result import NO_LIMIT, Objective, Status
 from cpsat_pim.mapper.search import SolveRequest
+from cpsat_pim.mapper.space.banks import restrictions
+from cpsat_pim.mapper.space.candidates import COST
+from cpsat_pim.mapper.space.parameters import SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
@@ -184,3 +189,39 @@ def test_bound_of_tiles_in_given_layouts_lies_between_that_of_any_and_the_optimu
         found = tile_lower_bound(layer, arch, latency, tied, known_bound=free, value_to_beat=below)
         assert found is not None
         assert min(below, bound) <= found <= solved.cost
+
+
+@pytest.mark.parametrize("name", ["stacked-3d-4x8", "hbm-pim", "upmem"])
+def test_bound_of_tiles_is_the_least_of_all_whichever_is_found_first(name: str) -> None:
+    """All tiles of all subspaces are enumerated by one trial bound above it; however few are bounded before to find
+    some tile, or even one, none changes the least. Up to a cost below it, that is proven at least.
+    """
+    layer = ConvWorkload(P=4, Q=4, C=6, K=4, R=3, input_bytes=2, weight_bytes=2, output_bytes=2, psum_bytes=4)
+    arch, latency, tied = read_arch(name), Objective.named("latency"), Constraints(layout=(1, None, 0))
+    for constraints in (Constraints(), tied):
+        found = [
+            tile_lower_bound(layer, arch, latency, constraints, parameters=SearchParameters(first_tiles=first))
+            for first in (1, 40, 400, 20_000)
+        ]
+        assert found[0] is not None
+        assert found == [least_of_all_tiles(layer, arch, latency, constraints, found[0] + 9)] * 4
+        below = found[0] - (found[0] - (layer_lower_bound(layer, arch, latency, constraints) or 0)) // 2
+        least = tile_lower_bound(layer, arch, latency, constraints, value_to_beat=below)
+        assert least is not None
+        assert below <= least <= found[0]
+
+
+def least_of_all_tiles(
+    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, constraints: Constraints, trial_bound: int
+) -> int:
+    """Enumerate all tiles that cost at most a trial bound, in each subspace by itself."""
+    found, tables = [], build_tables(layer, arch)
+    parameters = SearchParameters(tiles_latency=10**9, trial_tiles=10**9, busy_tiles=0.0)
+    for restriction in restrictions(layer, arch, constraints, NO_LIMIT):
+        spatial = SpatialBounds(layer, arch, objective, restriction)
+        tiles = TileBounds(spatial, tables, parameters=parameters)
+        tiles.is_enabled = True
+        enumeration = tiles.enumerate(trial_bound, *spatial.candidates(trial_bound))
+        assert enumeration is not None
+        found += enumeration.tiles[:, COST].tolist()
+    return min(found)
