@@ -150,6 +150,7 @@ def shape_table(shape: LayerShape, t: int, width: int, dram: Dram, is_over: Call
     Raises:
         OutOfTime: `is_over` said so before the table was built.
     """
+    shape = _relevant(shape, t)
     key = hashlib.sha256(repr((digest(Path(__file__).resolve()), shape, t, width, dram)).encode()).hexdigest()
     path = cache_directory() / f"{key}.npz"
     try:
@@ -160,6 +161,12 @@ def shape_table(shape: LayerShape, t: int, width: int, dram: Dram, is_over: Call
     table = build_shape_table(shape, t, width, dram, is_over)
     _store(path, table)
     return table
+
+
+def _relevant(shape: LayerShape, t: int) -> LayerShape:
+    """Return the shape with the dims that t does not have set to 1: layers that differ in these have the same table."""
+    bounds = tuple(1 if d in IRRELEVANT[t] else n for d, n in enumerate(shape.bounds))
+    return shape._replace(bounds=bounds) if t == I else LayerShape(bounds, (1, 1), (1, 1))
 
 
 def _store(path: Path, table: ShapeTable) -> None:

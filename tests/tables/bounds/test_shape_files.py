@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import tables
 from cpsat_pim.evaluate.cost import to_shape
@@ -33,6 +34,24 @@ def test_table_is_read_back_and_never_stale(tmp_path: Path, monkeypatch: pytest.
             file.write_bytes(damage(data))
         repaired = shape_table(shape, 1, 1, DRAM)
         assert np.array_equal(repaired.first_activations, built.first_activations)
+
+
+@pytest.mark.parametrize("t", range(3))
+def test_layers_that_differ_in_other_dims_share_a_file(t: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dims that a tensor does not have, and strides of inputs, have no part in its table: it is that built from the
+    layer as it is.
+    """
+    monkeypatch.setenv("CPSAT_PIM_CACHE", str(tmp_path))
+    one = ConvWorkload(P=6, Q=4, C=4, K=8, R=3, S=2, N=2, G=2, stride=2)
+    others = (evolve(one, K=5), evolve(one, P=3, Q=5, N=1, stride=1), evolve(one, R=1, C=6, S=3, stride=1))
+    table = shape_table(to_shape(one), t, 2, DRAM)
+    for layer in (one, others[t]):
+        built = shapes.build_shape_table(to_shape(layer), t, 2, DRAM)
+        assert shape_table(to_shape(layer), t, 2, DRAM).dims == built.dims
+        assert all(np.array_equal(a, b) for a, b in zip(table[1:], built[1:], strict=True))
+    assert len(list(tmp_path.glob("*.npz"))) == 1
+    shape_table(to_shape(evolve(one, G=1)), t, 2, DRAM)
+    assert len(list(tmp_path.glob("*.npz"))) == 2
 
 
 def test_building_ends_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
