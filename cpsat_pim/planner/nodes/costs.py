@@ -115,19 +115,23 @@ class NodeCosts:
     # --- The mapper's bounds -----------------------------------------------------------------------------------------
 
     def raise_bound(self, problem: NodeProblem) -> NodeCost | None:
-        """Raise a bound by one step (`NodeBounds`), whatever the layouts are; None if the problem has no mapping."""
+        """Raise a bound by one step (`NodeBounds`), whatever the layouts; None if the problem has no mapping."""
         known = self.cost(problem)
         if known is None or known.is_spatial or self.arch.draws_operands_from_dram:  # that of PEs would be far too low
             return self.refine(problem)
         return self._raise(problem, self._bounds.spatial(problem.relaxation))
 
     def refine(self, problem: NodeProblem, below: int = HIGHEST) -> NodeCost | None:
-        """Raise a bound to that of tiles in any layouts, or up to a cost `below`; None if there is no mapping."""
+        """Raise a bound, and those in other layouts, to that of tiles in any layouts, or up to a cost `below`; None if
+        there is no mapping.
+        """
         known = self.cost(problem)
         if known is None or known.is_refined or known.least >= below:
             return known
         found = self._bounds.tiles(problem.relaxation, below)
-        return self._raise(problem, found.least, is_refined=found.is_final, is_tied=found.is_final and problem.is_free)
+        for one in self._tied[problem.relaxation]:
+            self._raise(one, found.least, is_refined=found.is_final, is_tied=found.is_final and one.is_free)
+        return self._known[problem]
 
     def refine_tied(self, problem: NodeProblem, below: int = HIGHEST) -> NodeCost | None:
         """Raise a bound to that of tiles in the problem's layouts, after `refine`."""
@@ -156,10 +160,8 @@ class NodeCosts:
         self, problem: NodeProblem, least: int | None, *, is_refined: bool = False, is_tied: bool = False
     ) -> NodeCost | None:
         known = self._known[problem]
-        if known is not None and least is not None:
-            least = max(known.least, least)
-            known = evolve(known, least=least, is_spatial=True, is_refined=is_refined, is_tied=is_tied)
-        self._known[problem] = None if least is None else known
+        if known is not None:
+            self._known[problem] = None if least is None else known.raised(least, is_refined, is_tied)
         return self._known[problem]
 
     # --- Solves ------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.mapping.mapping import Mapping
@@ -94,6 +94,16 @@ class NodeCost:
     def is_energy_proven(self) -> bool:
         """Whether, besides, no mapping of the same cost takes less energy."""
         return self.is_proven and self.energy_fj <= self.least_energy_fj
+
+    def raised(self, least: int, is_refined: bool, is_tied: bool) -> "NodeCost":
+        """Return the same with a bound that is that of the PEs' arrangements at least, or of tiles; it never falls."""
+        return evolve(
+            self,
+            least=max(self.least, least),
+            is_spatial=True,
+            is_refined=self.is_refined or is_refined,
+            is_tied=self.is_tied or is_tied,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain data."""
