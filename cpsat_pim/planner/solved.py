@@ -19,7 +19,7 @@ Report = Callable[[str], None]
 @frozen(kw_only=True)
 class SearchLimits:
     """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
-    `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
+    `mapped`: node problems of a plan that are solved briefly at a time. `seek_percent`: the share of the time after
     which a plan is sought if there is none, `seek_share_percent`: how much of it that takes at most;
     `turn_percent`: how long a better plan is sought for the time that bounds take.
     `refusal_percent`: the share of it that the least capacity may take to be found where no plan fits, if so much is
@@ -32,7 +32,7 @@ class SearchLimits:
 
     time_limit: float = 600.0
     batch: int = 32
-    refined: int = 4
+    mapped: int = 4
     seek_percent: int = 40
     seek_share_percent: int = 30
     turn_percent: int = 50

@@ -54,13 +54,14 @@ class Tightening:
         """Refine bounds that an optimum uses: first in any layouts, then in those of its homes. Return how many.
 
         Before, the option that may be the best one at these homes gets a mapping: what it costs is the limit up to
-        which bounds of others matter there.
+        which bounds of others matter there. Of each layer's options the best one is refined, so that the next optimum
+        tells which ones matter; several jobs refine as many.
         """
         uses = [use for use, found in best if found is not None]
         likeliest = [Usefulness(*use).likeliest() for use in uses]
         self.costs.construct((problem for problem in likeliest if problem is not None), self.is_paused)
         used = [Usefulness(*use, self.slack(), price) for use in uses]
-        unrefined = highest(asked for one in used for asked in one.unrefined(self.limits.refined).items())
+        unrefined = highest(asked for one in used for asked in one.unrefined(self.costs.jobs).items())
         refined = self.costs.refine_all(unrefined, self.is_paused)
         untied = highest(asked for one in used for asked in one.untied().items())
         return refined or self.costs.refine_all(untied, self.is_paused, tied=True)
@@ -78,7 +79,7 @@ class Tightening:
         }
         if not gaps or self.is_over() or time.monotonic() >= until:
             return 0
-        chosen = sorted(gaps, key=lambda problem: gaps[problem], reverse=True)[: self.limits.refined]
+        chosen = sorted(gaps, key=lambda problem: gaps[problem], reverse=True)[: self.limits.mapped]
         self.costs.solve_briefly(chosen, BRIEF_SECONDS, until)
         return sum(self.costs.cost(problem) != known[problem] for problem in chosen)
 
