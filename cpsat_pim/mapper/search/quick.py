@@ -23,9 +23,11 @@ def quick_mapping(
     """
     state = SearchState(*in_whole_units(layer, arch), request, is_walked=False)
     descent = Descent(state)
-    for mapping in constructed_mappings(layer, arch, request.constraints):
-        descent.try_one(mapping)
-    for mapping in adapted_mappings(alike, layer, arch, request.constraints):
+    adapted = list(adapted_mappings(alike, layer, arch, request.constraints))
+    if len(adapted) < state.parameters.quick_alike:
+        for mapping in constructed_mappings(layer, arch, request.constraints):
+            descent.try_one(mapping)
+    for mapping in adapted:
         descent.try_one(mapping)
     if state.incumbent is None:
         return None
