@@ -78,8 +78,9 @@ def test_level_too_small_for_any_tile_is_bad_input(tmp_path: Path, capsys: pytes
     assert main(["map", "P=4", "--arch", str(path)]) == 2
     *warnings, error = capsys.readouterr().err.splitlines()
     assert "Tiny" in error
-    assert len(warnings) == 1
-    assert "word_bytes: is missing" in warnings[0]
+    widths, figures = warnings
+    assert "word_bytes: is missing" in widths
+    assert "hierarchy[2].row_buffer_size = 1024 B" in figures
 
 
 def test_a_mistake_leaves_an_old_json_file_alone(mapped: Path) -> None:
