@@ -245,7 +245,7 @@ def _heat(axes: Any, chart: Chart) -> None:
     ]
     most = max([_LEAST_SCALE, *(cell for row in cells for cell in row if cell == cell)])
     scale = "log" if most > _LOGARITHMIC_SHADES_FROM else "linear"
-    image = axes.pcolormesh(cells, cmap="YlOrRd", norm=scale, clim=(1, most), edgecolors="white", linewidth=1)
+    image = axes.pcolormesh(cells, cmap="YlOrRd", norm=scale, clim=(1, most), edgecolors=COLOURS["grid"], linewidth=1)
     for y, row in enumerate(cells):
         for x, cell in enumerate(row):
             if cell == cell and len(row) <= 16:

@@ -185,6 +185,15 @@ def test_one_large_ratio_does_not_hide_the_others() -> None:
     assert [text.get_text() for text in axes.texts] == ["1", "1,183", "7"]
 
 
+def test_gaps_between_cells_follow_the_theme() -> None:
+    """Also around a cell without a figure: white lines would be a frame on the dark page."""
+    pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")
+    series = (Series("a", COLOURS["accent"], (1.0, None)), Series("b", COLOURS["accent"], (2.0, 1.0)))
+    text = inline_svg(Chart(name="h", title="h", kind="heat", axis="ratio", categories=("n", "m"), series=series))
+    (mesh,) = re.findall(r'<g id="QuadMesh_1">.*?</g>', text, re.DOTALL)
+    assert set(re.findall(r"stroke: ([^;\"]+)", mesh)) == {"var(--grid)"}
+
+
 def test_ratios_are_legible_on_every_shade() -> None:
     """White stands out more where Y of sRGB is below 0.179: there 1.05 / (Y + 0.05) is more than (Y + 0.05) / 0.05."""
     pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")

@@ -1,6 +1,7 @@
 """The charts of a sweep: bars and heat maps of its points' latencies and energies, and latency against energy."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,15 +12,17 @@ Row = dict[str, Any]
 
 #: Columns of a row per network that are no settings of its point.
 _FIGURES = {
-    "plan", "point", "network", "arch", "nodes", "objective", "alpha", "beta", "time_limit", "seed", "layers", "mapped",
-    "proven",
-    "infeasible", "unknown", "latency_cycles", "energy_fj", "activations", "worst_gap", "macs", "clock_hz", "latency_s",
-    "energy_j", "static_energy_j", "power_w", "tops", "tops_per_w", "runs_per_second",
+    "plan", "point", "network", "arch", "nodes", "objective", "alpha", "beta", "time_limit", "seed", "layers",
+    "only_layers", "mapped", "proven", "infeasible", "unknown", "latency_cycles", "energy_fj", "activations",
+    "worst_gap", "macs", "clock_hz", "latency_s", "energy_j", "static_energy_j", "power_w", "tops", "tops_per_w",
+    "runs_per_second",
 }  # fmt: skip
 #: Options that every row states: they are settings where they vary.
 _OPTIONS = ("alpha", "beta", "time_limit", "seed")
 #: The charts of one objective have at most so many machines or settings side by side.
 _MOST_SERIES = len(SERIES)
+#: The names of chosen layers are cut behind so many characters, as they stand beside an axis.
+_LAYERS_CHARACTERS = 40
 
 
 def sweep_charts(rows: Sequence[Row]) -> list[Chart]:
@@ -40,8 +43,13 @@ def clockless(rows: Sequence[Row]) -> list[str]:
 
 
 def network_text(row: Row) -> str:
-    """Name the network of a row and how many of its layers were mapped: a plan may choose some of them."""
-    return f"{row['network']}, {row['layers']:,} layer{'s' if row['layers'] != 1 else ''}"
+    """Name the network of a row, and the layers that its point chose of it, or how many were mapped."""
+    count = f"{row['layers']:,} layer{'s' if row['layers'] != 1 else ''}"
+    chosen = row.get("only_layers")
+    if chosen is None:
+        return f"{row['network']}, {count}"
+    is_long = len(chosen) > _LAYERS_CHARACTERS
+    return f"{row['network']}: " + (f"{chosen[:_LAYERS_CHARACTERS]}... ({count})" if is_long else chosen)
 
 
 def setting_text(row: Row, options: Sequence[str] = ()) -> str:
@@ -85,10 +93,18 @@ def _of_plan(plan: str, rows: Sequence[Row]) -> Iterator[Chart]:
                 unit, size = unit_of(max(values))
                 name, title = f"{plan}-{objective}-{figure}", f"{plan}: {figure} with objective {objective}"
                 yield from _bars_and_heat(name, title, own, of, size, f"{figure}, {unit}")
-    for network in dict.fromkeys(network_text(row) for row in rows):
-        own = [row for row in rows if network_text(row) == network and row["latency_cycles"] is not None]
+    names: Counter[str] = Counter()
+    for network in dict.fromkeys(map(_network, rows)):
+        own = [row for row in rows if _network(row) == network and row["latency_cycles"] is not None]
         if len(own) > 1 and unit_is_common:
-            yield _front(network, own, is_timed)
+            name = f"{plan}-{own[0]['network']}-{own[0]['layers']}-front"
+            names[name] += 1
+            yield _front(name if names[name] == 1 else f"{name}-{names[name]}", own, is_timed)
+
+
+def _network(row: Row) -> tuple[Any, ...]:
+    """Return what is equal of rows that are compared: the network, and the layers chosen of it."""
+    return row["network"], row.get("only_layers"), row["layers"]
 
 
 def _figures(is_timed: bool) -> Iterator[tuple[str, Callable[[Row], Any], Unit]]:
@@ -101,9 +117,9 @@ def _figures(is_timed: bool) -> Iterator[tuple[str, Callable[[Row], Any], Unit]]
 def _bars_and_heat(
     name: str, title: str, rows: Sequence[Row], of: Callable[[Row], Any], size: float, axis: str
 ) -> Iterator[Chart]:
-    networks = tuple(dict.fromkeys(network_text(row) for row in rows))
+    networks = {_network(row): network_text(row) for row in rows}
     options = varied_options(rows)
-    found = {(setting_text(row, options), network_text(row)): row for row in rows}
+    found = {(setting_text(row, options), _network(row)): row for row in rows}
     settings = list(dict.fromkeys(text for text, _ in found))
     series = tuple(
         Series(text, COLOURS[SERIES[i % _MOST_SERIES]], tuple(_value(found.get((text, n)), of, size) for n in networks))
@@ -122,7 +138,7 @@ def _bars_and_heat(
             title=f"{title}{pale}",
             kind="grouped",
             axis=axis,
-            categories=networks,
+            categories=tuple(networks.values()),
             series=series,
             open_marks=is_open,
         )
@@ -132,7 +148,7 @@ def _bars_and_heat(
             title=f"{title}, relative to the least of each network",
             kind="heat",
             axis=axis.partition(",")[0] + " / least",
-            categories=networks,
+            categories=tuple(networks.values()),
             series=series,
         )
 
@@ -142,11 +158,10 @@ def _value(row: Row | None, of: Callable[[Row], Any], size: float) -> float | No
     return None if value is None else value / size
 
 
-def _front(network: str, rows: Sequence[Row], is_timed: bool) -> Chart:
+def _front(name: str, rows: Sequence[Row], is_timed: bool) -> Chart:
     """Return latency against energy of a network's points, a series per machine."""
     (_, latency, time), (_, energy, joules) = _figures(is_timed)
     series: dict[str, list[tuple[float, float, bool]]] = {}
     for row in rows:
         series.setdefault(row["arch"], []).append((latency(row), energy(row), row["proven"] >= row["layers"]))
-    name = "{plan}-{network}-{layers}-front".format_map(rows[0])
-    return front_chart(name, f"{network}: latency and energy of each point", series, time, joules)
+    return front_chart(name, f"{network_text(rows[0])}: latency and energy of each point", series, time, joules)

@@ -7,7 +7,7 @@ from typing import Any
 from cpsat_pim.report.figures import inline_svg
 from cpsat_pim.report.format import EMPTY, format_energy, format_gap, format_si, format_tops
 from cpsat_pim.report.plain_page import plain_page
-from cpsat_pim.study.sweep.charts import clockless, setting_text, sweep_charts, varied_options
+from cpsat_pim.study.sweep.charts import clockless, network_text, setting_text, sweep_charts, varied_options
 
 Row = dict[str, Any]
 
@@ -21,7 +21,7 @@ def _number(key: str, show: Callable[[Any], str]) -> Callable[[Row], str]:
 
 
 _COLUMNS: tuple[tuple[str, str, Callable[[Row], str]], ...] = (
-    ("network", "left", lambda row: str(row["network"])),
+    ("network", "left", lambda row: _named(row)),
     ("layers", "", _number("layers", lambda n: f"{n:,}")),
     ("machine, settings", "left", lambda row: str(row["setting"])),
     ("objective", "left", lambda row: str(row["objective"])),
@@ -67,6 +67,11 @@ def _table(rows: Sequence[Row]) -> str:
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
     return f'<section><div class="scroll">{table}</div></section>'
+
+
+def _named(row: Row) -> str:
+    """Name the network, and the layers that its point chose of it; how many they are is a column."""
+    return str(row["network"]) if row.get("only_layers") is None else network_text(row)
 
 
 def _unmapped_text(row: Row) -> str:

@@ -69,6 +69,41 @@ def test_points_of_other_layers_are_not_compared() -> None:
     assert not any(name.endswith("front") for name in charts)
 
 
+def test_chosen_layers_belong_to_the_network() -> None:
+    """A whole network beside two layers of another one, on two machines: two series, and a bar of each in both."""
+    whole = [row(point=i, arch=arch, only_layers=None) for i, arch in enumerate(("default", "other"))]
+    chosen = [row(network="m", only_layers="a,c", point=2), row(network="m", only_layers="a,c", point=3, arch="other")]
+    bars, *_ = sweep_charts([*whole, *chosen])
+    assert bars.categories == ("n, 2 layers", "m: a,c")
+    assert [(series.name, None in series.values) for series in bars.series] == [("default", False), ("other", False)]
+
+
+def test_other_layers_of_one_network_are_another_network() -> None:
+    """As many, but other ones: a front of each, in a file of its own."""
+    rows = [
+        row(point=2 * i + j, only_layers=layers, arch=arch)
+        for i, layers in enumerate(("a,b", "a,c"))
+        for j, arch in enumerate(("default", "other"))
+    ]
+    charts = sweep_charts(rows)
+    fronts = [chart for chart in charts if chart.kind == "front"]
+    assert [chart.title for chart in fronts] == [
+        f"n: {names}: latency and energy of each point" for names in ("a,b", "a,c")
+    ]
+    assert [len(chart.series) for chart in fronts] == [2, 2]
+    assert len({chart.name for chart in charts}) == len(charts)
+
+
+def test_a_long_choice_of_layers_is_cut() -> None:
+    """Its name stands beside the axis."""
+    names = ",".join(f"features.{i}.conv" for i in range(20))
+    (bars, *_) = sweep_charts([row(only_layers=names, layers=20)])
+    (text,) = bars.categories
+    assert text.startswith("n: features.0.conv,features.1.conv,")
+    assert text.endswith("... (20 layers)")
+    assert len(text) < 70
+
+
 def test_unproven_point_is_drawn_open() -> None:
     """Of two points one has no face; the legend's marks are filled."""
     front = next(chart for chart in sweep_charts(ROWS) if chart.name == "p-n-2-front")

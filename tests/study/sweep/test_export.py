@@ -13,7 +13,7 @@ import pytest
 from cpsat_pim.cli import main
 from cpsat_pim.report.csvfile import write_csv
 from cpsat_pim.report.jsonfile import read_mapped_layers
-from cpsat_pim.study.sweep.charts import setting_text
+from cpsat_pim.study.sweep.charts import network_text, setting_text
 from cpsat_pim.study.sweep.export import layer_rows, network_rows, write_documents
 from cpsat_pim.study.sweep.job import Failure, Job, Outcome, attempt, solve_job
 from cpsat_pim.study.sweep.plan import Shard
@@ -91,7 +91,8 @@ def test_networks_are_sums_only_if_they_are_whole(store: Store) -> None:
     assert [whole[key] for key in ("latency_cycles", "energy_fj", "activations")] == [1100, 77_000, 23]
     assert [partly[key] for key in ("layers", "mapped", "latency_cycles", "energy_fj")] == [5, 4, None, None]
     assert (partly["only_layers"], whole["only_layers"]) == (None, "a,c")
-    assert setting_text(whole).endswith(", only_layers a,c")
+    assert network_text(whole).endswith(": a,c")
+    assert "a,c" not in setting_text(whole)
 
 
 def test_csv_gives_back_every_cell(store: Store) -> None:
