@@ -3,7 +3,7 @@ module too.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,20 +39,31 @@ def report_results(arguments: argparse.Namespace) -> int:
     paths = [path for path in (arguments.result, arguments.other) if path is not None]
     documents = [(path, read_input(partial(read_json, path))) for path in paths]
     write_file(target, writer(documents))
-    unlike = _unlike_layers(*(document for _, document in documents)) if arguments.other else []
-    if unlike:
-        note(f"warning: of the same name, but of another shape or width in the other result: {', '.join(unlike)}")
+    for line in _unlike_layers(*(document for _, document in documents)) if arguments.other else ():
+        note(f"warning: {line}")
     return OK
 
 
-def _unlike_layers(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Return the layers that two results name alike, although their shapes or widths differ."""
-    shapes = {layer["name"]: layer.get("shape") for layer in other.get("layers", ())}
-    return [
-        name
-        for layer in one.get("layers", ())
-        if (name := layer["name"]) in shapes and shapes[name] != layer.get("shape")
-    ]
+def _unlike_layers(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
+    """Yield which layers two results name alike, although their shapes differ or the widths of their elements."""
+    shapes = {layer["name"]: layer.get("shape") or {} for layer in other.get("layers", ())}
+    layers = {layer["name"]: layer.get("shape") or {} for layer in one.get("layers", ())}
+    for has_widths, text in (
+        (False, "of the same name, but of another shape in the other result"),
+        (True, "with elements of other widths in the other result"),
+    ):
+        found = [
+            name
+            for name, shape in layers.items()
+            if name in shapes and _part(shape, has_widths) != _part(shapes[name], has_widths)
+        ]
+        if found:
+            yield f"{text}: {'all layers' if 1 < len(found) == len(layers) else ', '.join(found)}"
+
+
+def _part(shape: dict[str, Any], has_widths: bool) -> dict[str, Any]:
+    """Return the widths of a shape's elements, or all else of the shape."""
+    return {key: value for key, value in shape.items() if key.endswith("_bytes") == has_widths}
 
 
 def is_folder(target: str) -> bool:

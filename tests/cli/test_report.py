@@ -39,9 +39,30 @@ def test_comparison_warns_of_layers_that_are_alike_in_name_only(
     other.write_text(json.dumps(document))
     assert main(["report", str(results), str(other), "-o", str(tmp_path / "t.csv")]) == 0
     name = document["layers"][0]["name"]
-    assert f"of another shape or width in the other result: {name}\n" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(f": with elements of other widths in the other result: {name}\n")
+    document["layers"][0]["shape"]["K"] += 1
+    other.write_text(json.dumps(document))
+    assert main(["report", str(results), str(other), "-o", str(tmp_path / "t.csv")]) == 0
+    shape, width = capsys.readouterr().err.splitlines()
+    assert shape.endswith(f": of the same name, but of another shape in the other result: {name}")
+    assert width.endswith(f": with elements of other widths in the other result: {name}")
     assert main(["report", str(results), str(results), "-o", str(tmp_path / "t.csv")]) == 0
     assert not capsys.readouterr().err
+
+
+def test_comparison_on_machines_of_other_words_is_told_once(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A network on two chips whose words differ: all layers have other widths, their names would say nothing."""
+    document = json.loads(results.read_text())
+    assert len(document["layers"]) > 1
+    for layer in document["layers"]:
+        layer["shape"]["input_bytes"] += 1
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(document))
+    assert main(["report", str(results), str(other), "-o", str(tmp_path / "t.csv")]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(": with elements of other widths in the other result: all layers")
 
 
 def test_map_writes_page_and_timeline(tmp_path: Path) -> None:

@@ -246,9 +246,15 @@ def test_layers_that_are_alike_in_name_only_are_named(visit: Any) -> None:
     """Layers of other widths are compared, but a note names them; none, if all are equal in both."""
     other = document()
     other["layers"][0]["shape"]["input_bytes"] = 2
-    note = "Of the same name, but of another shape or width in the other result: a."
-    assert note in visit(document(), other).page.locator(".note").all_inner_texts()
-    assert note not in visit(document(), document()).page.locator(".note").all_inner_texts()
+    widths = "With elements of other widths in the other result: {}."
+    assert widths.format("a") in visit(document(), other).page.locator(".note").all_inner_texts()
+    other["layers"][1]["shape"]["input_bytes"] = 2
+    assert widths.format("all layers") in visit(document(), other).page.locator(".note").all_inner_texts()
+    other["layers"][0]["shape"]["stride"] = [2, 1]
+    shape = "Of the same name, but of another shape in the other result: a."
+    assert shape in visit(document(), other).page.locator(".note").all_inner_texts()
+    equal = visit(document(), document()).page.locator(".note").all_inner_texts()
+    assert not any("in the other result" in text for text in equal)
 
 
 def test_ratios_have_lines_only_where_both_minimize_the_same(visit: Any) -> None:

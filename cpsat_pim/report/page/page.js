@@ -8,7 +8,9 @@ results.forEach((result, r) => {
     layer.other = namesake?.detail == null ? null : results[1 - r].details[namesake.detail];
     layer.otherStatus = namesake?.status;
     layer.otherGap = namesake?.gap;
-    layer.isUnlike = Boolean(namesake) && ["shape", "bytes"].some(part => String(namesake[part]) !== String(layer[part]));
+    const differs = part => Boolean(namesake) && String(namesake[part]) !== String(layer[part]);
+    layer.hasOtherShape = differs("shape");
+    layer.hasOtherWidths = differs("bytes");
     layer.names = [layer.name];
   });
   result.every = numbered(result.layers);
@@ -92,13 +94,18 @@ function header(result) {
 
 function notes(result) {
   const stale = result.layers.filter(layer => layer.view?.stale).length;
-  const unlike = result.layers.filter(layer => layer.isUnlike);
+  const unlike = of => {
+    const found = result.layers.filter(of);
+    return found.length > 1 && found.length === result.layers.length ? "all layers" : found.map(layer => layer.name).join(", ");
+  };
+  const shapes = unlike(layer => layer.hasOtherShape), widths = unlike(layer => layer.hasOtherWidths);
   const missing = result.totals.layers - result.totals.mapped;
   return [
     result.shared,
     result.totals.interrupted && "The run was interrupted: these are the best mappings found until then.",
     missing > 0 && `Without a mapping: ${plural(missing, "layer")}. The sums leave ${missing === 1 ? "it" : "them"} out.`,
-    unlike.length > 0 && `Of the same name, but of another shape or width in the other result: ${unlike.map(layer => layer.name).join(", ")}.`,
+    shapes && `Of the same name, but of another shape in the other result: ${shapes}.`,
+    widths && `With elements of other widths in the other result: ${widths}.`,
     stale > 0 && `The file holds other predictions for ${plural(stale, "layer")} than this version makes; this page shows this version's.`,
   ].filter(Boolean).map(text => make("p", { class: "note" }, text));
 }
