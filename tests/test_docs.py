@@ -113,6 +113,15 @@ def test_citation_and_package_agree() -> None:
     assert [project["version"], project["license"]] == [cited["version"], cited["license"]]
 
 
+def test_every_command_of_the_readme_is_run_in_ci() -> None:
+    """Each stands in a block with a marker, and `.ci/run` runs the block of each marker once."""
+    blocks = re.findall(r"^<!-- ci: ([\w-]+) -->\n```\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    marked = "".join(text for _, text in blocks)
+    assert re.findall(r".*\.venv/bin/.*\n", README) == re.findall(r".*\.venv/bin/.*\n", marked)
+    run = re.findall(r"^run_readme_(?:command|tour) ([\w-]+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert sorted(run) == sorted(name for name, _ in blocks)
+
+
 # --- The command line ------------------------------------------------------------------------------------------------
 
 

@@ -78,8 +78,8 @@ def measured_in(*units: str) -> dict[str, Any]:
     return {"units": units}
 
 
-def unit_named(text: str) -> Unit:
-    """Return the unit of a name such as `B` or `B/cycle`.
+def unit_named(text: str, wanted: tuple[str, ...] = ()) -> Unit:
+    """Return the unit of a name such as `B` or `B/cycle`. `wanted`: units to which it should be convertible.
 
     Raises:
         ValueError: there is no such unit.
@@ -87,7 +87,7 @@ def unit_named(text: str) -> Unit:
     above, _, below = text.partition("/")
     for name in filter(None, (above, below)):
         if name not in UNITS:
-            raise ValueError(f"has the unknown unit {name!r}" + _hint(name))
+            raise ValueError(f"has the unknown unit {name!r}" + _hint(name, () if below else wanted))
     return UNITS[above].per(UNITS[below]) if below else UNITS[above]
 
 
@@ -105,7 +105,7 @@ def amount_in(text: str, units: tuple[str, ...], scales: Mapping[str, Fraction])
     if match is None:
         raise ValueError(f"must be a number, or one with a unit such as {units[0]}")
     number, name, divisor, below = match.groups()
-    given = unit_named(f"{name}/{below}" if below else name)
+    given = unit_named(f"{name}/{below}" if below else name, units)
     amount, parts = exact_number(number), exact_number(divisor or "1")
     if amount is None or not parts:
         raise ValueError("has a number that is too long or divides by 0")
@@ -119,9 +119,9 @@ def amount_in(text: str, units: tuple[str, ...], scales: Mapping[str, Fraction])
 def _converted(amount: Fraction, given: Unit, wanted: Unit, scales: Mapping[str, Fraction]) -> Fraction | None:
     """Convert an amount to another unit; None if the dimensions differ."""
     ratio = given.per(wanted)
-    size, elements, time, cycles, energy = ratio.powers
-    if size + elements or time + cycles or energy:
+    if not _is_number(ratio):
         return None
+    size, _, time, _, _ = ratio.powers
     if time and "cycle" not in scales:
         raise ValueError("needs the machine's clock, such as `clock: 500 MHz`")
     bytes_an_element, cycles_a_second = (scales.get(key, Fraction(1)) for key in ("element", "cycle"))
@@ -134,8 +134,20 @@ def _whole(cycles: Fraction) -> Fraction:
     return Fraction(-(-cycles // 1) if cycles > 0 else cycles // 1)
 
 
-def _hint(name: str) -> str:
-    """Suggest units with a similar name, preferably one that differs only in case."""
-    same = [unit for unit in UNITS if unit.lower() == name.lower()]
-    close = same or difflib.get_close_matches(name, UNITS, n=2, cutoff=0.5)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+def _is_number(ratio: Unit) -> bool:
+    """Return whether a ratio of units is a number, once bytes are elements and seconds are cycles."""
+    size, elements, time, cycles, energy = ratio.powers
+    return not (size + elements or time + cycles or energy)
+
+
+def _hint(name: str, wanted: tuple[str, ...]) -> str:
+    """Suggest units with a similar name, preferably one that differs only in case. Only if none of these can be
+    converted to the wanted ones, others.
+    """
+    fitting = [unit for unit in UNITS if any(_is_number(UNITS[unit].per(unit_named(other))) for other in wanted)]
+    for units in (fitting, UNITS):
+        same = [unit for unit in units if unit.lower() == name.lower()]
+        close = same or difflib.get_close_matches(name, units, n=2, cutoff=0.5)
+        if close:
+            return f"; did you mean {' or '.join(close)}?"
+    return ""

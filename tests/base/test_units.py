@@ -57,6 +57,10 @@ def test_amounts_are_exact(text, unit, value):
         ("1/2 B", ("B",), "must be a number, or one with a unit such as B"),
         ("64 KB", ("B",), "has the unknown unit 'KB'; did you mean kB?"),
         ("1 pj", ("nJ",), "has the unknown unit 'pj'; did you mean pJ?"),
+        ("1.6 nS", ("nJ",), "has the unknown unit 'nS'; did you mean nJ?"),  # not ns, which is no energy
+        ("14 nS", ("cycle",), "has the unknown unit 'nS'; did you mean ns?"),
+        ("12 mj", ("W",), "has the unknown unit 'mj'; did you mean mW?"),
+        ("64 kb", ("element",), "has the unknown unit 'kb'; did you mean kB?"),
         ("1 furlong", ("nJ",), "has the unknown unit 'furlong'"),
         ("1 pJ/bot", ("nJ/element",), "has the unknown unit 'bot'; did you mean bit or kbit?"),
         ("1 pJ / 0 B", ("nJ/element",), "has a number that is too long or divides by 0"),
