@@ -169,6 +169,12 @@ def test_all_mistakes_of_a_file_are_told_at_once(write):
     ]
 
 
+def test_a_misspelt_clock_is_one_mistake(write):
+    """Not one more for each time in ns, which needs a clock."""
+    text = "version: 1\nclok: 1 GHz\ndram_timings: {tRP: 14 ns, tRAS: 33 ns}\n"
+    assert complaint(write(text)) == "mine.yaml:2:1: clok: unknown key; did you mean 'clock'?"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

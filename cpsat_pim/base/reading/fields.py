@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from cpsat_pim.base.reading.nodes import (
     as_number,
+    closest,
     hint,
     name_of,
     pairs_of,
@@ -178,7 +179,7 @@ def _no_mistakes(values: dict[str, Any]) -> Iterable[Mistake]:
     return ()
 
 
-#: Cycles per second where a machine's clock cannot be read: its times in ns come to as many cycles.
+#: Cycles per second where a machine's clock cannot be read, or is misspelt: its times in ns come to as many cycles.
 _STAND_IN = Fraction(10**9)
 
 
@@ -225,12 +226,15 @@ class Record:
         """
         given, values = pairs_of(node), {}
         known = {name: item for name in given if (item := self._field(name))}
-        for name in [] if self.is_open else [name for name in given if name not in known]:
+        unknown = [] if self.is_open else [name for name in given if name not in known]
+        for name in unknown:
             reader.complain(given[name][0], joined(path, name), f"unknown key{self._place_hint(reader, name)}")
         for name, item in self.fields.items():
             if item.required and name not in given:
                 reader.complain(node, joined(path, name), "is missing")
         scales = {**scales, **{f.scale: Fraction(f.default) for f in self.fields.values() if f.scale and f.default}}
+        meant = {closest(name, self.fields) for name in unknown} - given.keys()  # their own mistake is enough
+        scales = {f.scale: _STAND_IN for name, f in self.fields.items() if f.scale and name in meant} | scales
         reader.around.append((path, self.fields))
         for name in sorted(known, key=lambda n: known[n].scale is None):
             value = known[name].kind.read(reader, given[name][1], joined(path, name), scales)

@@ -33,12 +33,17 @@ class FileMistakes(ValueError):
         super().__init__("\n".join([*self.lines[:MAX_SHOWN], *([f"... and {more} more"] if more > 0 else [])]))
 
 
+def closest(given: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a misspelt one is close to, if any."""
+    return next(iter(difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)), None)
+
+
 def hint(given: str, known: Iterable[str], listed: bool = True) -> str:
     """Return `; did you mean ...?` for a close match, else the list of known names."""
     known = list(known)
-    close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean {close[0]!r}?"
+    close = closest(given, known)
+    if close is not None:
+        return f"; did you mean {close!r}?"
     more = ", ..." if len(known) > MAX_NAMES else ""
     return f"; there are {', '.join(known[:MAX_NAMES])}{more}" if listed and known else ""
 
