@@ -112,6 +112,8 @@ def run_plan(arguments: argparse.Namespace) -> int:
     from cpsat_pim.study.sweep.store import Store
 
     plan, path = read_input(lambda: read_plan(arguments.plan)), _store_path(arguments)
+    for line in plan.warnings:
+        note(f"warning: {line}")
     if arguments.time_limit is not None:
         plan = plan.with_time_limit(arguments.time_limit)
     choice, engine = Choice(shard=arguments.shard, retry_failed=arguments.retry_failed), _engine(arguments, path)

@@ -54,7 +54,7 @@ class Use:
 
 @frozen(kw_only=True)
 class Plan:
-    """A named list of points.
+    """A named list of points. `warnings`: a line for each doubtful figure of their machines.
 
     Raises:
         ValueError: the list is empty.
@@ -62,6 +62,7 @@ class Plan:
 
     name: str = field(validator=text)
     points: tuple[Point, ...] = field(converter=as_tuple)
+    warnings: tuple[str, ...] = field(default=(), converter=as_tuple)
 
     def __attrs_post_init__(self) -> None:
         if not self.points:

@@ -8,8 +8,9 @@ from typing import Any, cast
 from attrs import fields_dict, frozen
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch.plausibility import arch_warnings
 from cpsat_pim.arch.reading import DEFAULT, read_arch
-from cpsat_pim.base.reading import Mistake
+from cpsat_pim.base.reading import SUFFIXES, Mistake
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping.constraints import NetworkConstraints
 from cpsat_pim.mapping.widths import on_machine, with_widths
@@ -63,6 +64,8 @@ class PointBuilder:
 
     def __init__(self, base: Draft) -> None:
         self.mistakes: dict[Mistake, None] = {}
+        #: Lines about doubtful figures of machines.
+        self.warnings: dict[str, None] = {}
         self._base, self._default = base, NamedObject(DEFAULT, read_arch(DEFAULT))
         self._machines: dict[Any, PIMArchitecture | _InvalidSettings] = {}
         self._networks: dict[Any, Network] = {}
@@ -140,11 +143,20 @@ class PointBuilder:
         changes = {key.removeprefix("arch."): given for key, given in draft.items() if key.startswith("arch.")}
         key = (base, *((path, given.value) for path, given in changes.items()))
         if key not in self._machines:
-            self._machines[key] = _changed(where, base, changes)
+            self._machines[key] = arch = _changed(where, base, changes)
+            if isinstance(arch, PIMArchitecture):
+                self.warnings |= dict.fromkeys(_doubts(base, arch, is_changed=bool(changes)))
         arch = self._machines[key]
         if isinstance(arch, _InvalidSettings):
             raise arch
         return arch
+
+
+def _doubts(base: NamedObject, arch: PIMArchitecture, is_changed: bool) -> list[str]:
+    """Return the warnings of a machine; what its file lacks only if the plan changes nothing, as it may give that."""
+    is_file = base.given.endswith(SUFFIXES) and not is_changed
+    path = Path(base.directory or "", base.given) if is_file else None
+    return [f"{arch.name}: {line}" for line in arch_warnings(arch, path)]
 
 
 def _changed(where: str, base: NamedObject, changes: Draft) -> "PIMArchitecture | _InvalidSettings":

@@ -244,7 +244,7 @@ def _build_plan(name: str, base: Draft | None = None, **parts: Iterable[Draft]) 
     points = [point for where, draft in drafts for point in builder.build(where, draft)]
     if builder.mistakes:
         raise ValueError("\n".join(f"Plan.{path}: {problem}" for path, problem in builder.mistakes))
-    return Plan(name=name, points=points)
+    return Plan(name=name, points=points, warnings=tuple(builder.warnings))
 
 
 def _where(part: str, i: int) -> str:

@@ -53,6 +53,27 @@ def error_line(capsys: pytest.CaptureFixture[str]) -> str:
     return err
 
 
+def test_a_sweep_warns_of_doubtful_figures_of_machines(
+    write_plan: WritePlan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `run` does, once for each machine: 500 Hz are meant to be MHz, and a row has some size that the plan may
+    give.
+    """
+    plan = write_plan(
+        text="base: {network: 'C=4,K=4'}\nlist:\n- {arch: slow.yaml}\n- {arch: slow.yaml, objective: latency}\n"
+        "- {arch: whole.yaml}\n- {arch: whole.yaml, arch.hierarchy.ROW_BUFFER.row_buffer_size: 2048}\n"
+    )
+    (plan.parent / "slow.yaml").write_text("version: 1\nextends: hbm-pim\nclock: 1000\ndram_timings: {tREFI: 100000}\n")
+    levels = "".join(f"- {{name: {name}, entries: 4096, word_bytes: 1}}\n" for name in "abcd")
+    (plan.parent / "whole.yaml").write_text(f"version: 1\nhierarchy:\n{levels}")
+    solve_with(plan)
+    assert main(["sweep", str(plan)]) == 0
+    slow, whole = capsys.readouterr().err.splitlines()
+    assert slow.startswith("cpsat_pim: warning: slow: clock: 1,000 Hz is outside of ")
+    assert whole.startswith("cpsat_pim: warning: whole: figures are missing, so defaults are taken: ")
+    assert "hierarchy[2].row_buffer_size = 1024 B" in whole
+
+
 def test_a_sweep_is_solved_resumed_and_exported(write_plan: WritePlan, capsys: pytest.CaptureFixture[str]) -> None:
     """`sweep PLAN` twice, `status`, `export`; nothing on stderr, which is no terminal."""
     plan = write_plan(text='base: {network: "C=4,K=4"}\ngrid: {objective: [energy], arch: [default, hbm-pim]}\n')
