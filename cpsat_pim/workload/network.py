@@ -185,7 +185,9 @@ class Network:
 
     @property
     def total_weights(self) -> int:
-        """Weights, without biases, norms and activations that take the place of W."""
+        """Weights, without biases, norms and activations that take the place of W. Those of a layer count as often as
+        it runs, also where all runs use the same ones, as the steps of a recurrent layer do.
+        """
         return sum(node.count * node.workload.elements(Tensor.W) for node in self.layers if node.weights)
 
 
