@@ -29,14 +29,13 @@ CASES: dict[str, tuple[ConvWorkload, PIMArchitecture]] = {
     "strided window, no buffer": (ConvWorkload(R=2, P=3, stride=(3, 1)), machine("IWO", "!", "!")),
     "dilated window, no buffer": (ConvWorkload(R=2, P=2, K=2, dilation=(2, 1)), machine("IO", "!", "!")),
     "groups": (ConvWorkload(G=2, C=2), machine("", "IWO!", "")),
-    "groups drawn by the MACs": (ConvWorkload(C=2, G=4), machine("O!", "I!", "")),
     "groups that return": (ConvWorkload(C=4, G=4, psum_bytes=2), machine("", "IWO!", "")),
     "closed pages": (ConvWorkload(C=2, K=2), machine("O!", "I!", "", page_policy="closed")),
     "no reduction": (ConvWorkload(C=2, K=2), machine("WO!", "I!", "", multicast=False, spatial_reduction=False)),
     "uneven": (ConvWorkload(C=2, K=3), machine("", "IWO!", "", uneven_residency=True)),
 }
 #: Cases of a few thousand mappings.
-QUICK = ("drawn by the MACs", "convolution", "strided window, no buffer", "groups", "groups drawn by the MACs")
+QUICK = ("drawn by the MACs", "convolution", "strided window, no buffer", "groups")
 OBJECTIVES = (Objective.named("energy"), Objective.named("latency"), Objective.named("blended", 1, 3))
 
 
