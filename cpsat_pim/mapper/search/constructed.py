@@ -7,6 +7,7 @@ they can of each dim; then the buffers take loops from the DRAM, one prime at a 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
+from math import prod
 
 import attrs
 
@@ -86,7 +87,10 @@ def _stored_sets(arch: PIMArchitecture) -> list[tuple[tuple[bool, bool, bool], .
 
 
 def _grown(
-    mapping: Mapping, directions: Sequence[Direction], kept: tuple[Dim, ...], is_allowed: Callable[[Mapping], bool]
+    mapping: Mapping,
+    directions: dict[Direction, int],
+    kept: tuple[Dim, ...],
+    is_allowed: Callable[[Mapping], bool],
 ) -> Mapping:
     """Return the mapping after moves that keep it allowed: primes of DRAM loops to directions of the array, then to the
     buffers that store anything.
@@ -97,11 +101,32 @@ def _grown(
     if takers and not is_allowed(mapping):
         for d in (Dim.R, Dim.S):
             mapping = _taken(d, takers[0], mapping, mapping.temporal[Level.DRAM][d])
-    for direction, d in product(directions, _SPREAD):
-        mapping = _moved_far(mapping, d, is_allowed, partial(_spread, d, direction))
+    for direction, size in directions.items():
+        mapping = _filled(mapping, direction, size, is_allowed)
     for level, d in product(takers, kept):
         mapping = _moved_far(mapping, d, is_allowed, partial(_taken, d, level))
     return mapping
+
+
+def _filled(mapping: Mapping, direction: Direction, size: int, is_allowed: Callable[[Mapping], bool]) -> Mapping:
+    """Return the mapping with a direction of the array filled: by the dims in turn, and if these leave a part of it
+    idle, first by the dim that fills most of it alone.
+    """
+
+    def filled_by(dims: Sequence[Dim]) -> Mapping:
+        filled = mapping
+        for d in dims:
+            filled = _moved_far(filled, d, is_allowed, partial(_spread, d, direction))
+        return filled
+
+    def used(filled: Mapping) -> int:
+        return prod(filled.spatial[direction])
+
+    filled = filled_by(_SPREAD)
+    if used(filled) < size:
+        most = max(_SPREAD, key=lambda d: used(filled_by([d])))
+        filled = max(filled, filled_by([most, *_SPREAD]), key=used)
+    return filled
 
 
 def _moved_far(
@@ -119,15 +144,15 @@ def _moved_far(
     return mapping
 
 
-def _directions(arch: PIMArchitecture) -> list[Direction]:
-    """Return the directions along which the array has more than one element, lanes first."""
+def _directions(arch: PIMArchitecture) -> dict[Direction, int]:
+    """Return the directions along which the array has more than one element, lanes first, and how many."""
     array = arch.pe_array
     sizes = {
         Direction.INTERNAL: array.compute_unit.num_macs,
         Direction.H: array.array_shape.h,
         Direction.W: array.array_shape.w,
     }
-    return [direction for direction, size in sizes.items() if size > 1]
+    return {direction: size for direction, size in sizes.items() if size > 1}
 
 
 def _spread(d: Dim, direction: Direction, mapping: Mapping, factor: int) -> Mapping:
