@@ -94,7 +94,7 @@ class SearchParameters:
     unproven_parts: int = _number(4, positive)
     #: Where the distance is at most one part of so many of the cutoff, the next trial bound is the cutoff: the last few
     #: cycles are refuted as soon as half of them. Measured on a node of one PE (ResNet-50's layer2.0.conv1 and conv1
-    #: for latency): proven in 15 and 36 CPU seconds, while bounds rose by ever fewer cycles for 60 without this.
+    #: for latency, 1-byte words): proven in 24 and 41 s, while bounds rose by ever fewer cycles for 60 without this.
     close_parts: int = _number(10_000, positive)
     #: Share of its most work from which on a solve has spent it, rather than ended for want of time.
     spent_share: float = _number(0.9, share)
